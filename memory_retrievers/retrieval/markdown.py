@@ -272,7 +272,7 @@ def profile_lines(facts: Sequence[SemanticMemory], *, display_length: int | None
     """
     dated = {place for group in contradictory([fact.fact for fact in facts]) for place in group}
     return [
-        f"- [{fact.category}{_since(fact, place in dated)}] {_shortened(one_line(fact.fact), display_length)}"
+        f"- [{fact.category}{_as_of(fact, place in dated)}] {_shortened(one_line(fact.fact), display_length)}"
         for place, fact in enumerate(facts)
     ]
 
@@ -311,11 +311,11 @@ class ArrangedFacts(tuple[RetrievedMemory[SemanticMemory], ...]):  # noqa: SLOT0
 def _fact_line(memory: SemanticMemory, display_length: int | None, *, is_dated: bool = False) -> str:
     text = _shortened(without_remark(one_line(memory.fact), "sources:"), display_length)
     sources = _sources(memory, as_specified=display_length is None)
-    return f"- [{memory.category}{_since(memory, is_dated)}] {text}{sources}"
+    return f"- [{memory.category}{_as_of(memory, is_dated)}] {text}{sources}"
 
 
-def _since(memory: SemanticMemory, is_dated: bool) -> str:
-    return f", since {memory.valid_at:%Y-%m-%d}" if is_dated else ""
+def _as_of(memory: SemanticMemory, is_dated: bool) -> str:
+    return f", as of {memory.valid_at:%Y-%m-%d}" if is_dated else ""
 
 
 def _recent_fact(memory: SemanticMemory, display_length: int | None, *, now: datetime) -> str:

@@ -48,6 +48,17 @@ _EXCHANGED: Final = 2
 
 _ARTICLES: Final = frozenset(["a", "an", "the"])
 
+_STATE_WORDS: Final = """
+am is are was were as prefers prefer bin ist sind war als est sont était comme es está son era como
+"""
+_STATES: Final = frozenset(_STATE_WORDS.split())
+"""What somebody is, works as, or prefers, is one after the other: single, then married."""
+
+_POSSESSIVE_WORDS: Final = """
+my your his her its our their mein meine sein seine ihr ihre mon ma mes son sa ses mi mis su sus
+"""
+_POSSESSIVES: Final = frozenset(_POSSESSIVE_WORDS.split())
+
 SAME_TALK: Final = 0.6
 """The share of the shorter one's words that two talks have in common, from which on one may tell the same."""
 
@@ -94,7 +105,8 @@ def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: In
     """Yield the places of texts that are near to one and differ in a number, a negation, a name, a word or in order.
 
     One of two such texts may have replaced the other. Near is what has nearly equal vectors, or nearly the same words
-    but for those details: "lives in Porto" and "lives in Braga" have a cosine of 0.63.
+    but for those details, "lives in Porto" and "lives in Braga" have a cosine of 0.63, or says of the same in other
+    words what may hold one after the other: "is married to Tom" and "is divorced from Tom".
 
     Args:
         text: The one text.
@@ -107,12 +119,14 @@ def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: In
     """
     if not settings.compare_details or not others:
         return
-    compared = _Compared.of(text)
+    compared, words = _Compared.of(text), frozenset(text.split())
     for place, (other, cosine) in enumerate(others):
         is_near = cosine >= settings.same_cosine - COSINE_TOLERANCE
         # Most have too few words in common, whatever their details are, which take longer to tell.
-        if (is_near or compared.may_share(other)) and (
-            compared.differs_from(_Compared.of(other), is_near=is_near) or (is_near and _says_otherwise(text, other))
+        if (
+            ((is_near or compared.may_share(other)) and compared.differs_from(_Compared.of(other), is_near=is_near))
+            or (is_near and _says_otherwise(text, other))
+            or (not _is_far(words, frozenset(other.split())) and _may_replace(text, other))
         ):
             yield place
 
@@ -134,18 +148,24 @@ def contradictory(texts: Sequence[str]) -> list[list[int]]:
         for earlier in range(place):
             if its_words is None or (others := words[earlier]) is None:
                 continue
-            fewest = min(len(its_words), len(others))
-            if fewest >= _FEW_WORDS and 2 * len(its_words & others) < fewest:
-                continue  # far from the same: to find out what tells texts apart takes longer
+            if _is_far(its_words, others):
+                continue  # to find out what tells texts apart takes longer
             for each in (place, earlier):
                 compared.setdefault(each, _Compared.of(texts[each]))
             ours, theirs = compared[place], compared[earlier]
-            if ours.differs_from(theirs) or (ours == theirs and _says_otherwise(texts[place], texts[earlier])):
+            pair = texts[place], texts[earlier]
+            if ours.differs_from(theirs) or (ours == theirs and _says_otherwise(*pair)) or _may_replace(*pair):
                 group = group_of.setdefault(earlier, [earlier])
                 group.append(place)
                 group_of[place] = group
                 break
     return [group for first, group in group_of.items() if group[0] == first]
+
+
+def _is_far(words: frozenset[str], others: frozenset[str]) -> bool:
+    """True if two texts have so few words in common that they are certainly not about the same."""
+    fewest = min(len(words), len(others))
+    return fewest >= _FEW_WORDS and 2 * len(words & others) < fewest
 
 
 def told_again(talks: Sequence[str]) -> list[int]:
@@ -269,27 +289,58 @@ def _says_otherwise(first: str, second: str) -> bool:
     ordered = [[word for word in each if word in shared] for each in words]
     if ordered[0] != ordered[1]:
         return True
-    before = _alike(*words)
-    rest = words[0][before:], words[1][before:]
-    behind = _alike(rest[0][::-1], rest[1][::-1])
-    one, other = (each[: len(each) - behind] for each in rest)
-    if not (0 < len(one) <= _EXCHANGED and 0 < len(other) <= _EXCHANGED) or any(map(_negation, (*one, *other))):
+    _, one, other, _ = _exchanged(*words)
+    if not one or any(map(_negation, (*one, *other))):
         return False  # negations are compared as details, however they are spelled
     stems, other_stems = analyze(" ".join(one)), analyze(" ".join(other))
     return stems != other_stems or (not stems and one != other)
 
 
+def _may_replace(first: str, second: str) -> bool:
+    """True if two texts say of the same thing what may hold one after the other: "is married to", "is divorced from".
+
+    A word or two stand in the place of others between the same words, or behind "is". What belongs to somebody is
+    another thing, "her mother" and "her father", and so is what has another name, such as two files.
+    """
+    words = _words_of(first), _words_of(second)
+    before, one, other, behind = _exchanged(*words)
+    if not (before and one and (behind or words[0][before - 1] in _STATES)):
+        return False
+    owner = words[0][before - 1]
+    if owner in _POSSESSIVES or owner.endswith("'s") or not all(map(str.isalpha, (*one, *other))):
+        return False
+    stems = analyze(" ".join(one)), analyze(" ".join(other))
+    return stems[0] != stems[1] and discriminating_tokens(first) == discriminating_tokens(second)
+
+
+def _exchanged(one: list[str], other: list[str]) -> tuple[int, list[str], list[str], int]:
+    """The one or two words that stand in the place of others, if they do, between how many that both texts have."""
+    before = _alike(one, other)
+    rest = one[before:], other[before:]
+    behind = _alike(rest[0][::-1], rest[1][::-1])
+    first, second = (each[: len(each) - behind] for each in rest)
+    if not (0 < len(first) <= _EXCHANGED and 0 < len(second) <= _EXCHANGED):
+        return before, [], [], behind
+    return before, first, second, behind
+
+
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
     """How many words both begin with."""
-    places = range(min(len(one), len(other)))
-    return next((place for place in places if one[place] != other[place]), len(places))
+    alike = 0
+    for word, another in zip(one, other, strict=False):
+        if word != another:
+            break
+        alike += 1
+    return alike
 
 
 def _words_of(text: str) -> list[str]:
     """The words of a text without articles, in small letters and without what stands at their edges."""
-    plain = unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text))
-    words = (token.strip(_EDGES).casefold() for token in _tokens(plain))
-    return [word for word in words if word and word not in _ARTICLES]
+    if text.isascii():
+        tokens = iter(text.replace("`", "'").lower().split())
+    else:
+        tokens = _tokens(unicodedata.normalize("NFKC", _APOSTROPHES.sub("'", text)).casefold())
+    return [word for token in tokens if (word := token.strip(_EDGES)) and word not in _ARTICLES]
 
 
 def _tokens(text: str) -> Iterator[str]:

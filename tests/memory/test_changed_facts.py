@@ -352,6 +352,9 @@ def test_what_is_near_and_differs_is_named(memory):
     assert [(near.id, near.fact) for near in braga.near] == [(porto.id, "User lives in Porto")]
     assert memory.get(porto.id, scope="c1").invalid_at is None
     assert memory.get(braga.id, scope="c1").near == ()
+    married = memory.remember_fact(scope="c1", fact="User is married to Tom")
+    divorced = memory.remember_fact(scope="c1", fact="User is divorced from Tom")
+    assert [near.id for near in divorced.near] == [married.id]
 
 
 def test_a_block_tells_what_differs_in_the_order_of_time_and_nothing_twice(memory, clock):
@@ -363,7 +366,7 @@ def test_a_block_tells_what_differs_in_the_order_of_time_and_nothing_twice(memor
     memory.remember_fact(scope="c1", fact="User lives in Braga")
     block = memory.retrieve("Does the user live in Braga?", scope="c1").to_markdown()
     assert block.splitlines()[1:] == [
-        f"- [note, since {first:%Y-%m-%d}] User lives in Porto",
-        f"- [note, since {clock.now():%Y-%m-%d}] User lives in Braga",
+        f"- [note, as of {first:%Y-%m-%d}] User lives in Porto",
+        f"- [note, as of {clock.now():%Y-%m-%d}] User lives in Braga",
         "- [note] User likes coffee",
     ]

@@ -57,8 +57,8 @@ def test_facts_that_may_contradict_each_other_are_dated_and_the_older_one_leaves
     remember(memory, "Alice lives in Nantes", "identity")
     remember(memory, "Alice drinks tea", "identity")
     lines = [
-        "- [identity, since 2026-03-01] Alice lives in Lyon",
-        "- [identity, since 2026-04-01] Alice lives in Nantes",
+        "- [identity, as of 2026-03-01] Alice lives in Lyon",
+        "- [identity, as of 2026-04-01] Alice lives in Nantes",
         "- [identity] Alice drinks tea",
     ]
     assert memory.profile(ALICE).to_markdown() == "\n".join(lines)

@@ -8,6 +8,7 @@ from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.text.duplicates import (
     _Compared,
+    _may_replace,
     contradicted,
     contradictory,
     discriminating_tokens,
@@ -117,6 +118,38 @@ def test_the_same_words_in_another_order_may_contradict_each_other():
     assert contradictory(texts) == [[0, 2]]
 
 
+ONE_AFTER_THE_OTHER = [
+    ("Anna is married to Tom", "Anna is divorced from Tom"),
+    ("The user works as a nurse", "The user works as a teacher"),
+    ("User is single", "User is in a relationship"),
+    ("User rents a flat in Porto", "User owns a flat in Porto."),
+    ("User trains for a marathon", "User ran the marathon"),
+    ("Anna ist ledig", "Anna ist verheiratet"),
+    ("Anna est célibataire", "Anna est mariée"),
+    ("安娜和汤姆结婚了", "安娜和汤姆离婚了"),
+]
+ONE_BESIDE_THE_OTHER = [
+    ("User has a brother", "User has a sister"),
+    ("User's mother is a doctor", "User's father is a doctor"),
+    ("Her mother is a doctor", "Her father is a doctor"),
+    ("The endpoint /users needs a token", "The endpoint /orders needs a token"),
+    ("User is allergic to nuts", "User is allergic to shellfish"),
+    ("User bought a bike last year", "User went to the sea for a week"),
+]
+
+
+@pytest.mark.parametrize(("earlier", "later"), ONE_AFTER_THE_OTHER)
+def test_what_may_hold_one_after_the_other_contradicts_in_other_words(earlier, later):
+    assert contradictory([earlier, "User likes tea", later]) == [[0, 2]]
+    assert list(contradicted(later, [("User likes tea", 0.0), (earlier, 0.7)], settings=SETTINGS)) == [1]
+
+
+@pytest.mark.parametrize(("one", "other"), ONE_BESIDE_THE_OTHER)
+def test_what_holds_of_another_thing_does_not_contradict(one, other):
+    assert not contradictory([one, other])
+    assert not list(contradicted(one, [(other, 0.7)], settings=SETTINGS))
+
+
 def test_the_first_word_of_a_sentence_is_no_name():
     assert near("Tea is what user likes", "Green tea is what user likes")
     assert not discriminating_tokens("It rained. Tea was served.")
@@ -170,7 +203,8 @@ def test_what_is_left_out_before_details_are_told_would_not_have_differed(first,
     compared, other = _Compared.of(first), _Compared.of(second)
     differs = compared.differs_from(other)
     assert compared.may_share(second) or not differs
-    assert list(contradicted(first, [(second, 0.0)], settings=SETTINGS)) == ([0] if differs else [])
+    found = list(contradicted(first, [(second, 0.0)], settings=SETTINGS))
+    assert found == ([0] if differs or (found and _may_replace(first, second)) else [])
 
 
 def test_a_text_with_other_words_is_left_out_before_details_are_told():
