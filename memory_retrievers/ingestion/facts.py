@@ -22,6 +22,7 @@ from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.storage.drafts import KnownFacts, as_new
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text import one_line
+from memory_retrievers.text.dates import in_zone
 from memory_retrievers.text.duplicates import is_duplicate
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ def read_label(text: str) -> str:
 
 
 def _story(number: int, episode: EpisodicMemory, zone: tzinfo) -> str:
-    heading = f"## E{number} ({episode.start_at.astimezone(zone):%A, %Y-%m-%d}; surprise: {episode.surprise:.2f})"
+    heading = f"## E{number} ({in_zone(episode.start_at, zone):%A, %Y-%m-%d}; surprise: {episode.surprise:.2f})"
     lines = [heading, f"Summary: {one_line(episode.summary)}"]
     if episode.messages:
         lines += ["Messages:", bullets(episode.messages)]

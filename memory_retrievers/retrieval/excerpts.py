@@ -186,7 +186,7 @@ def excerpt_block(
     best = _best_values(turns, plan)
     order = sorted(plan.episodes, key=lambda place: (-best.get(place, episodes[place].score), place))
     stories = [_excerpts(episodes[place].memory, plan.episodes[place], zone) for place in order]
-    return two_sections(fact_lines(facts, plan, display_length=fact_display_length), stories)
+    return two_sections(fact_lines(facts, plan, display_length=fact_display_length, zone=zone), stories)
 
 
 def excerpt_line(message: Message) -> str:

@@ -13,8 +13,9 @@ from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.text import one_line, quote, without_closing_tags, without_hidden, without_remark
-from memory_retrievers.text.dates import long_date
+from memory_retrievers.text.dates import in_zone, long_date
 from memory_retrievers.text.duplicates import contradictory
+from memory_retrievers.text.plans import names_relative_day
 
 Style: TypeAlias = Literal["default", "humanize"]
 
@@ -224,7 +225,7 @@ def markdown_block(
         for place, episode in enumerate(episodes)
         if place in plan.episodes
     ]
-    return two_sections(fact_lines(facts, plan, display_length=fact_display_length), stories)
+    return two_sections(fact_lines(facts, plan, display_length=fact_display_length, zone=now.tzinfo), stories)
 
 
 def two_sections(facts: Sequence[str], stories: Sequence[str]) -> str:
@@ -268,32 +269,41 @@ def recent_block(
 def profile_lines(facts: Sequence[SemanticMemory], *, display_length: int | None = None) -> list[str]:
     """Render the facts of a profile in the order given, without anything that changes while they do not.
 
-    Those that may contradict each other are dated. Longer ones than ``display_length`` are cut; None cuts none.
+    Those that may contradict each other, or name a day as "tomorrow", are dated. Longer ones than ``display_length``
+    are cut; None cuts none.
     """
     dated = {place for group in contradictory([fact.fact for fact in facts]) for place in group}
     return [
-        f"- [{fact.category}{_as_of(fact, place in dated)}] {_shortened(one_line(fact.fact), display_length)}"
+        f"- [{fact.category}{_as_of(fact, is_dated)}] {_shortened(one_line(fact.fact), display_length)}"
         for place, fact in enumerate(facts)
+        for is_dated in [place in dated or names_relative_day(fact.fact)]
     ]
 
 
 def fact_lines(
-    facts: Sequence[RetrievedMemory[SemanticMemory]], plan: RenderPlan, *, display_length: int | None
+    facts: Sequence[RetrievedMemory[SemanticMemory]],
+    plan: RenderPlan,
+    *,
+    display_length: int | None,
+    zone: tzinfo | None = None,
 ) -> list[str]:
     """Render a line for each fact of the plan, in rank order; no line twice.
 
-    Facts that may contradict each other stand together, at the place of the best, in the order of time and dated.
+    Facts that may contradict each other stand together, at the place of the best, in the order of time and dated; so
+    are those that name a day as "tomorrow" or "last year".
 
     Args:
         facts: In rank order.
         plan: Render plan.
         display_length: Longer facts are cut to so many characters; None renders as specified, each fact at its rank.
+        zone: Time zone of the days; None is UTC.
     """
     if display_length is None:
         return [_fact_line(fact.memory, None) for place, fact in enumerate(facts) if place in plan.facts]
     ordered = facts.ordered if isinstance(facts, ArrangedFacts) else ArrangedFacts(facts).ordered
     shown = ((facts[place].memory, is_dated) for place, is_dated in ordered if place in plan.facts)
-    return list(dict.fromkeys(_fact_line(fact, display_length, is_dated=is_dated) for fact, is_dated in shown))
+    lines = (_fact_line(fact, display_length, as_of=_as_of(fact, is_dated, zone)) for fact, is_dated in shown)
+    return list(dict.fromkeys(lines))
 
 
 class ArrangedFacts(tuple[RetrievedMemory[SemanticMemory], ...]):  # noqa: SLOT001 - it remembers its order
@@ -305,17 +315,21 @@ class ArrangedFacts(tuple[RetrievedMemory[SemanticMemory], ...]):  # noqa: SLOT0
         groups = {place: group for group in contradictory([fact.memory.fact for fact in self]) for place in group}
         in_time = {group[0]: sorted(group, key=lambda place: self[place].memory.valid_at) for group in groups.values()}
         order = [in_time.get(place, [place]) for place in range(len(self)) if groups.get(place, [place])[0] == place]
-        return [(place, place in groups) for group in order for place in group]
+        return [
+            (place, place in groups or names_relative_day(self[place].memory.fact))
+            for group in order
+            for place in group
+        ]
 
 
-def _fact_line(memory: SemanticMemory, display_length: int | None, *, is_dated: bool = False) -> str:
+def _fact_line(memory: SemanticMemory, display_length: int | None, *, as_of: str = "") -> str:
     text = _shortened(without_remark(one_line(memory.fact), "sources:"), display_length)
     sources = _sources(memory, as_specified=display_length is None)
-    return f"- [{memory.category}{_as_of(memory, is_dated)}] {text}{sources}"
+    return f"- [{memory.category}{as_of}] {text}{sources}"
 
 
-def _as_of(memory: SemanticMemory, is_dated: bool) -> str:
-    return f", as of {memory.valid_at:%Y-%m-%d}" if is_dated else ""
+def _as_of(memory: SemanticMemory, is_dated: bool, zone: tzinfo | None = None) -> str:
+    return f", as of {in_zone(memory.valid_at, zone):%Y-%m-%d}" if is_dated else ""
 
 
 def _recent_fact(memory: SemanticMemory, display_length: int | None, *, now: datetime) -> str:

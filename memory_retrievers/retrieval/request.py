@@ -26,6 +26,7 @@ from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question, remembered, without_common
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 from memory_retrievers.text import analyze
+from memory_retrievers.text.dates import in_zone
 from memory_retrievers.text.languages import without_accents, word_form
 from memory_retrievers.text.relatives import name_of, words_for
 
@@ -323,7 +324,7 @@ class RetrievalPlan(NamedTuple):
         """
         as_specified = settings.fusion == "rrf"
         parse = remembered if len(request.query) <= REMEMBERED_CHARACTERS else Question.parse
-        asked_at = now if request.as_of is None else request.as_of.astimezone(now.tzinfo)
+        asked_at = now if request.as_of is None else in_zone(request.as_of, now.tzinfo)
         day = asked_at.replace(hour=0, minute=0, second=0, microsecond=0)  # all that a question asks for
         question = parse(request.query, now=day, as_specified=as_specified)
         asked = {Kind.SEMANTIC: request.semantic_limit, Kind.EPISODIC: request.episodic_limit}

@@ -10,7 +10,7 @@ import numpy as np
 from memory_retrievers.models.fields import EPOCH, MICROSECOND, microseconds
 from memory_retrievers.retrieval.candidates import Candidates, ReadTexts
 from memory_retrievers.retrieval.question import QueryDate, Question
-from memory_retrievers.text.dates import read_long_date
+from memory_retrievers.text.dates import in_zone, read_long_date
 from memory_retrievers.text.periods import Period
 from memory_retrievers.text.plans import days_ahead, share_of_plan
 
@@ -79,7 +79,7 @@ def _plans(text: str, speaker: str | None, began: datetime, question: Question) 
         return ()
     zone = question.ahead[0].since.tzinfo
     return days_ahead(
-        content, today=said.replace(tzinfo=zone) if began.date() != said.date() else began.astimezone(zone)
+        content, today=said.replace(tzinfo=zone) if began.date() != said.date() else in_zone(began, zone)
     )
 
 

@@ -110,13 +110,24 @@ def tells_time(text: str) -> bool:
     return time.search(lowered if time is _ASCII_TIME else looked_at) is not None
 
 
+def in_zone(moment: datetime, zone: tzinfo | None) -> datetime:
+    """The moment in a time zone, None is UTC; on the first and the last day that there is, as it stands.
+
+    Some programs write the first moment of the year 1 where they know no time.
+    """
+    try:
+        return moment.astimezone(zone or UTC)
+    except OverflowError:
+        return moment
+
+
 def long_date(day: datetime, zone: tzinfo = UTC) -> str:
     """Format the day in a time zone, in English whatever the locale.
 
     >>> long_date(datetime(2023, 5, 8, 13, 56, tzinfo=UTC))
     '8 May 2023'
     """
-    day = day.astimezone(zone)
+    day = in_zone(day, zone)
     return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
 
 

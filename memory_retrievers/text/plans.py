@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -39,6 +39,7 @@ from memory_retrievers.text.periods import (
     midnight,
     months_on,
     named,
+    periods,
     plain,
 )
 
@@ -78,6 +79,9 @@ _TO: Final = r" ?(?:to|through|until|till|bis|a|au|al|hasta|-|–|and|und|et|y) 
 _BEYOND_LATIN: Final = re.compile(r"[\u3040-\u9fff]")
 _DIGITS_OF_DAYS: Final = re.compile(r"\d{4}-\d\d-|\d(?:st|nd|rd|th|\.)|\b(?:le|el|dia) \d")
 _LONGEST_QUESTION: Final = 80
+_OTHER_DAYS: Final = datetime(1901, 1, 1, tzinfo=UTC), datetime(1902, 6, 20, tzinfo=UTC)
+"""Two days before all dates that texts tell: what these name is the same on both."""
+
 _TOLD_BY: Final = re.compile(
     rf"\b(?:{any_of(UNITS, WEEKDAYS, MONTHS, {w: 0 for w in _DAYS_ON if w.isascii()})}|coming|upcoming|soon)\b"
 )
@@ -104,6 +108,20 @@ def days_ahead(text: str, *, today: datetime, by_clock: bool = True) -> tuple[Pe
     day = midnight(today)
     expressions = _EXPRESSIONS if by_clock else _DATES
     return tuple(period for period in named(left, expressions, day) if period.until > day)
+
+
+def names_relative_day(text: str) -> bool:
+    """True if a text says something else on another day: "tomorrow", "last year", "on Friday", "in March".
+
+    >>> names_relative_day("User sees the dentist next Friday"), names_relative_day("User was born on 4 May 1980")
+    (True, False)
+    """
+    one, other = _OTHER_DAYS
+    ahead = days_ahead(text, today=one)
+    if ahead and ahead != days_ahead(text, today=other):
+        return True
+    behind = periods(text, now=one)
+    return behind != () and behind != periods(text, now=other)
 
 
 def _on(days: int, today: datetime) -> Period:

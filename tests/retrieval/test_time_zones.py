@@ -11,6 +11,7 @@ from memory_retrievers.ingestion.facts import user_prompt
 from memory_retrievers.testing import FixedClock
 
 SCOPE = "user/yuki"
+ENDS_OF_TIME = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 TOKYO, LOS_ANGELES = ZoneInfo("Asia/Tokyo"), ZoneInfo("America/Los_Angeles")
 
 
@@ -109,3 +110,34 @@ def test_an_unknown_zone_is_refused_with_what_to_do(name):
     with pytest.raises(pydantic.ValidationError, match="give a name such as 'Europe/Berlin'") as caught:
         RetrievalSettings(time_zone=name)
     assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Tokyo"])
+@pytest.mark.parametrize("moment", ENDS_OF_TIME, ids=["first", "last"])
+def test_the_first_and_the_last_moment_there_are_stop_no_search(zone, moment):
+    """Go and .NET write the first one where they know no time."""
+    now = datetime(2026, 3, 6, tzinfo=UTC)
+    with AgentMemory.in_memory(clock=FixedClock(now), retrieval=RetrievalSettings(time_zone=zone)) as memory:
+        said = Message(role="user", content="I see the dentist tomorrow", timestamp=moment)
+        memory.add_messages(SCOPE, [said], conversation="c")
+        memory.remember_fact(scope=SCOPE, fact="Yuki sees the dentist tomorrow", valid_at=min(moment, now))
+        for _ in range(2):  # while the conversation is open, and afterwards
+            for question in ("dentist", "What do I have today?"):
+                result = memory.retrieve(question, scope=SCOPE)
+                for detail in ("auto", "high", "excerpts"):
+                    assert "dentist" in result.to_markdown(detail=detail)
+            memory.flush(SCOPE)
+        assert not memory.retrieve("tennis", scope=SCOPE, as_of=ENDS_OF_TIME[0], record=False).semantic or moment < now
+        (hit,) = memory.retrieve("dentist", scope=SCOPE, record=False).episodic
+    assert f"E1 ({moment:%A}, " in user_prompt([], [hit.memory], zone=ZoneInfo(zone))
+
+
+def test_a_fact_that_names_tomorrow_tells_the_day_of_the_zone():
+    at = datetime(2026, 3, 5, 20, tzinfo=UTC)
+    for zone, day in (("UTC", "2026-03-05"), ("Asia/Tokyo", "2026-03-06")):
+        with AgentMemory.in_memory(clock=FixedClock(at), retrieval=RetrievalSettings(time_zone=zone)) as memory:
+            memory.remember_fact(scope=SCOPE, fact="Yuki sees the dentist tomorrow")
+            memory.remember_fact(scope=SCOPE, fact="Yuki's dentist is called Ito")
+            block = memory.retrieve("dentist", scope=SCOPE, record=False).to_markdown()
+        assert f"- [note, as of {day}] Yuki sees the dentist tomorrow" in block
+        assert "- [note] Yuki's dentist is called Ito" in block

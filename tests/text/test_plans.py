@@ -10,7 +10,7 @@ from memory_retrievers.text import STOP_WORDS, plans
 from memory_retrievers.text.dates import tells_time
 from memory_retrievers.text.languages import COMMON_WORDS
 from memory_retrievers.text.periods import Period
-from memory_retrievers.text.plans import asked_days, asks_for_plans, days_ahead, share_of_plan
+from memory_retrievers.text.plans import asked_days, asks_for_plans, days_ahead, names_relative_day, share_of_plan
 
 SAID = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)
 LITTLE = STOP_WORDS | COMMON_WORDS.keys()
@@ -163,3 +163,25 @@ Was soll ich heute kochen?|Wie wird das Wetter morgen?|¿Qué tiempo hace hoy?|�
 @pytest.mark.parametrize("text", [text for line in OTHERWISE.strip().splitlines() for text in line.split("|")])
 def test_who_names_something_else_asks_for_that(text):
     assert not asks_for_plans(text, says_little=LITTLE)
+
+
+RELATIVE = """
+User has a dentist appointment tomorrow|User moved to Lyon last year|User started a new job two weeks ago|Meeting on Friday
+User is going to Rome next week|User's exam is in March|User was ill yesterday|User is on holiday this week
+Der Nutzer hat morgen einen Termin|El usuario viaja la semana que viene|用户明天有面试|昨日引っ越した
+"""
+ABSOLUTE = """
+User likes tea|User was born on 4 May 1980|User works five days a week|User is 30 years old|User runs every day
+User goes swimming every Tuesday|The user may be late|User's wedding was on 2024-06-01|The deadline is 19 March 2026
+User has worked at ACME since 2019|Guten Morgen is what the user says|The flat costs 900 euros a month|Moved in 2023
+"""
+
+
+@pytest.mark.parametrize("text", [text for line in RELATIVE.strip().splitlines() for text in line.split("|")])
+def test_what_says_something_else_tomorrow_names_a_relative_day(text):
+    assert names_relative_day(text)
+
+
+@pytest.mark.parametrize("text", [text for line in ABSOLUTE.strip().splitlines() for text in line.split("|")])
+def test_a_date_or_a_habit_is_no_relative_day(text):
+    assert not names_relative_day(text)
