@@ -78,9 +78,7 @@ def _plans(text: str, speaker: str | None, began: datetime, question: Question) 
     if said is None:
         return ()
     zone = question.ahead[0].since.tzinfo
-    return days_ahead(
-        content, today=said.replace(tzinfo=zone) if began.date() != said.date() else in_zone(began, zone)
-    )
+    return days_ahead(content, today=said.replace(tzinfo=zone) if began.date() != said.date() else in_zone(began, zone))
 
 
 def dated_or_planned(candidates: Candidates, question: Question, planned: Floats | None) -> Floats:

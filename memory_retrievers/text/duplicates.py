@@ -59,6 +59,9 @@ my your his her its our their mein meine sein seine ihr ihre mon ma mes son sa s
 """
 _POSSESSIVES: Final = frozenset(_POSSESSIVE_WORDS.split())
 
+MOST_IN_TURN: Final = 3
+"""More texts than these that differ in a word or two are a list, "Carol feeds her bees", "Carol counts her bees"."""
+
 SAME_TALK: Final = 0.6
 """The share of the shorter one's words that two talks have in common, from which on one may tell the same."""
 
@@ -106,7 +109,7 @@ def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: In
 
     One of two such texts may have replaced the other. Near is what has nearly equal vectors, or nearly the same words
     but for those details, "lives in Porto" and "lives in Braga" have a cosine of 0.63, or says of the same in other
-    words what may hold one after the other: "is married to Tom" and "is divorced from Tom".
+    words what may hold one after the other: "is married to Tom" and "is divorced from Tom". These come last.
 
     Args:
         text: The one text.
@@ -119,16 +122,18 @@ def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: In
     """
     if not settings.compare_details or not others:
         return
-    compared, words = _Compared.of(text), frozenset(text.split())
+    compared, words, in_turn = _Compared.of(text), frozenset(text.split()), list[int]()
     for place, (other, cosine) in enumerate(others):
         is_near = cosine >= settings.same_cosine - COSINE_TOLERANCE
         # Most have too few words in common, whatever their details are, which take longer to tell.
-        if (
-            ((is_near or compared.may_share(other)) and compared.differs_from(_Compared.of(other), is_near=is_near))
-            or (is_near and _says_otherwise(text, other))
-            or (not _is_far(words, frozenset(other.split())) and _may_replace(text, other))
+        if ((is_near or compared.may_share(other)) and compared.differs_from(_Compared.of(other), is_near=is_near)) or (
+            is_near and _says_otherwise(text, other)
         ):
             yield place
+        elif not _is_far(words, frozenset(other.split())) and _may_replace(text, other):
+            in_turn.append(place)
+    if len(in_turn) < MOST_IN_TURN:
+        yield from in_turn
 
 
 def contradictory(texts: Sequence[str]) -> list[list[int]]:
@@ -144,6 +149,7 @@ def contradictory(texts: Sequence[str]) -> list[list[int]]:
     words = [frozenset(text.split()) if len(text) <= COMPARED_CHARACTERS else None for text in texts[:COMPARED_TEXTS]]
     compared: dict[int, _Compared] = {}
     group_of: dict[int, list[int]] = {}
+    sure: set[int] = set()
     for place, its_words in enumerate(words):
         for earlier in range(place):
             if its_words is None or (others := words[earlier]) is None:
@@ -154,12 +160,15 @@ def contradictory(texts: Sequence[str]) -> list[list[int]]:
                 compared.setdefault(each, _Compared.of(texts[each]))
             ours, theirs = compared[place], compared[earlier]
             pair = texts[place], texts[earlier]
-            if ours.differs_from(theirs) or (ours == theirs and _says_otherwise(*pair)) or _may_replace(*pair):
+            is_sure = ours.differs_from(theirs) or (ours == theirs and _says_otherwise(*pair))
+            if is_sure or _may_replace(*pair):
                 group = group_of.setdefault(earlier, [earlier])
                 group.append(place)
                 group_of[place] = group
+                sure.update(group[:is_sure])
                 break
-    return [group for first, group in group_of.items() if group[0] == first]
+    groups = (group for first, group in group_of.items() if group[0] == first)
+    return [group for group in groups if len(group) <= MOST_IN_TURN or group[0] in sure]
 
 
 def _is_far(words: frozenset[str], others: frozenset[str]) -> bool:

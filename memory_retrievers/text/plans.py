@@ -65,7 +65,8 @@ _NO_TOMORROW: Final = "".join(
 _NEXT: Final = r"(?:next|coming|upcoming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])"
 _PAST_VERB: Final = re.compile(r"\b(?:was|were|went|had|did|saw|met|ate|came|got|hatten?|waren?|fuimos|fui|hice)\b")
 _NOT_AHEAD: Final = (
-    r"last|past|since|every|each|letzte[nrsm]?|vorige[nrsm]?|seit|jede[nrsm]?|chaque|depuis|desde|cada|los"
+    r"last|past|since|every|each|an?|any|eine[mn]|une?"
+    r"|letzte[nrsm]?|vorige[nrsm]?|seit|jede[nrsm]?|chaque|depuis|desde|cada|los"
 )
 _MONTHS_AHEAD: Final = 8
 """A month that is named alone is no further off."""

@@ -37,7 +37,8 @@ def test_the_memories_of_mem0_are_found_by_whose_they_are(run_example):
     assert lines[0] == "5 memories in agent/support, user/alice, user/bo"
     assert [line for line in lines if line.startswith("- [note] Eats")] == [lines[-1]]
     # the badge has expired, and how support answers bears on nobody's address
-    assert sum(line.startswith("- [note] ") for line in lines) == 3
+    assert sum(line.startswith("- [note") for line in lines) == 3
+    assert "- [note, as of 2025-02-20] Moved from Lyon to Nantes in February" in lines
     assert "guest badge" not in "".join(lines)
 
 

@@ -144,6 +144,15 @@ def test_what_may_hold_one_after_the_other_contradicts_in_other_words(earlier, l
     assert list(contradicted(later, [("User likes tea", 0.0), (earlier, 0.7)], settings=SETTINGS)) == [1]
 
 
+def test_many_that_differ_in_a_word_are_a_list():
+    texts = [f"Carol {verb} her bees behind the old barn" for verb in ("feeds", "counts", "paints", "sells")]
+    assert contradictory(texts[:3]) == [[0, 1, 2]]
+    assert not contradictory(texts)
+    assert not list(contradicted(texts[0], [(text, 0.7) for text in texts[1:]], settings=SETTINGS))
+    moved = [f"User lives in {city}" for city in ("Porto", "Braga", "Faro", "Lagos")]
+    assert contradictory(moved) == [[0, 1, 2, 3]]
+
+
 @pytest.mark.parametrize(("one", "other"), ONE_BESIDE_THE_OTHER)
 def test_what_holds_of_another_thing_does_not_contradict(one, other):
     assert not contradictory([one, other])

@@ -173,7 +173,7 @@ Der Nutzer hat morgen einen Termin|El usuario viaja la semana que viene|用户�
 ABSOLUTE = """
 User likes tea|User was born on 4 May 1980|User works five days a week|User is 30 years old|User runs every day
 User goes swimming every Tuesday|The user may be late|User's wedding was on 2024-06-01|The deadline is 19 March 2026
-User has worked at ACME since 2019|Guten Morgen is what the user says|The flat costs 900 euros a month|Moved in 2023
+User has worked at ACME since 2019|Guten Morgen is what the user says|Object to releases on a Friday|The flat costs 900 euros a month|Moved in 2023
 """
 
 
