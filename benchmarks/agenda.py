@@ -113,8 +113,8 @@ BETWEEN: Final = (
 )
 
 
-def told(plans: Sequence[Plan], *, least: MinRelevance) -> list[tuple[Plan, str]]:
-    """Each plan with what its question brings, the weeks told and asked day by day."""
+def told(plans: Sequence[Plan], *, least: MinRelevance, as_facts: bool = False) -> list[tuple[Plan, str]]:
+    """Each plan with what its question brings, the weeks told and asked day by day, in talks or as facts."""
     clock = FixedClock(FIRST)
     answers: list[tuple[Plan, str]] = []
     with AgentMemory.in_memory(clock=clock) as memory:
@@ -125,6 +125,10 @@ def told(plans: Sequence[Plan], *, least: MinRelevance) -> list[tuple[Plan, str]
                     answers.append((plan, found.to_markdown(max_tokens=MAX_TOKENS)))
             said = [plan.words for plan in plans if plan.told == day] + [BETWEEN[day % len(BETWEEN)]]
             for number, words in enumerate(said):
+                if as_facts:
+                    memory.remember_fact(scope=SCOPE, fact=words)
+                    clock.advance(minutes=10)
+                    continue
                 messages = [{"role": "user", "content": words}, {"role": "assistant", "content": "Thanks, I see."}]
                 memory.add_messages(SCOPE, messages, conversation=f"{day} {number}")
                 clock.advance(minutes=10)
@@ -137,12 +141,13 @@ def main() -> None:
     """Print the table."""
     print("| plans found on their day | by a search | in a prompt |")
     print("|---|--:|--:|")
-    for name, plans in (("the first set", CHOSEN_ON), ("the second set", OTHERS)):
-        counts = []
-        for least in (0.0, "auto"):
-            answers = told(plans, least=least)
-            counts.append(f"{sum(plan.found in block for plan, block in answers)} of {len(plans)}")
-        print(f"| {name} | {' | '.join(counts)} |")
+    for form in ("", ", as facts"):
+        for name, plans in (("the first set", CHOSEN_ON), ("the second set", OTHERS)):
+            counts = []
+            for least in (0.0, "auto"):
+                answers = told(plans, least=least, as_facts=bool(form))
+                counts.append(f"{sum(plan.found in block for plan, block in answers)} of {len(plans)}")
+            print(f"| {name}{form} | {' | '.join(counts)} |")
 
 
 if __name__ == "__main__":

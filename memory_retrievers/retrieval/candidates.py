@@ -39,6 +39,9 @@ _READINGS: Final = 2
 ReadTexts: TypeAlias = Callable[[Sequence[int]], Mapping[int, str]]
 """Reads the texts of passages by their ids."""
 
+ReadTimes: TypeAlias = Callable[[Sequence[int]], Mapping[int, int]]
+"""Reads since when facts hold, in microseconds since 1970, by their rows."""
+
 ReadTokens: TypeAlias = "Callable[[Mapping[Kind, Sequence[int]]], Mapping[Kind, Mapping[int, bytes | None]]]"
 """Reads the token vectors of passages of each kind by their ids; None where nobody has made them."""
 

@@ -266,7 +266,10 @@ class Explainer:
         def find(vector: Vector) -> Trace:
             candidates = read_all(store, plan, vector=vector, settings=settings)
             states, texts = store.ledger.forgetting_states, store.ledger.texts
-            rankings = rank(candidates, plan, states=states, texts=texts, settings=settings, is_traced=True)
+            since = store.ledger.valid_from
+            rankings = rank(
+                candidates, plan, states=states, texts=texts, since=since, settings=settings, is_traced=True
+            )
             trace = Trace(plan, rankings, {kind: trace_of(each.fused) for kind, each in rankings.items()}, {}, {})
             rows = [row for kind in rankings for row in trace.returned(kind)]
             trace = trace._replace(memories=load(store, candidates, rows, as_of=plan.request.as_of))

@@ -17,7 +17,7 @@ from memory_retrievers.models import Kind
 from memory_retrievers.models.fields import EPOCH, MICROSECOND
 from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.retrieval import features, times
-from memory_retrievers.retrieval.candidates import Candidates, RankedLists, ReadTexts
+from memory_retrievers.retrieval.candidates import Candidates, RankedLists, ReadTexts, ReadTimes
 from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, min_max
 from memory_retrievers.retrieval.late_interaction import MEASURED, MESSAGE_SHARE, BestMessages, token_nearness
 from memory_retrievers.retrieval.question import Question
@@ -281,6 +281,7 @@ def rank(
     *,
     states: ForgettingStates,
     texts: ReadTexts,
+    since: ReadTimes,
     settings: RetrievalSettings,
     is_traced: bool = False,
 ) -> dict[Kind, Ranking]:
@@ -291,11 +292,12 @@ def rank(
         plan: The search plan: query, selections and limits.
         states: Reads the forgetting state of episodes.
         texts: Reads the texts of passages.
+        since: Reads since when facts hold.
         settings: Weights and fusion.
         is_traced: Weigh every candidate by its retrievability, also those that forgetting cannot bring among the best.
     """
     with observer_of_stages.get()(RANK):
-        fused = _fuse(candidates, plan, settings, texts)
+        fused = _fuse(candidates, plan, settings, texts, since)
         final = {
             kind: _forget(each, kind, plan, states=states, settings=settings, is_traced=is_traced)
             for kind, each in fused.items()
@@ -313,6 +315,7 @@ def _fuse(
     plan: RetrievalPlan,
     settings: RetrievalSettings,
     texts: ReadTexts,
+    since: ReadTimes,
 ) -> dict[Kind, FusedRanking]:
     """Score the candidates of each kind, on one scale where scores are added up."""
     fused: dict[Kind, FusedRanking] = {}
@@ -322,7 +325,7 @@ def _fuse(
         elif len(each):
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
             asked = plan.question
-            planned = times.planned(each, asked, texts=texts) if asked.ahead else None
+            planned = times.planned(each, asked, texts=texts, since=since) if asked.ahead else None
             scored = score(each, asked, settings, boosts=boosts, planned=planned)
             asks_of_a_time = asked.dates or asked.periods or scored.is_by_time  # an older one may be what is meant
             if kind is Kind.EPISODIC and each.layout.has_messages and not asks_of_a_time:

@@ -163,7 +163,8 @@ class HybridRetriever:
                 read = read_candidates if is_plain else read_all
                 candidates = read(store, plan, vector=vector, settings=settings)
                 states, texts = store.ledger.forgetting_states, store.ledger.texts
-                rankings = rank(candidates, plan, states=states, texts=texts, settings=settings)
+                since = store.ledger.valid_from
+                rankings = rank(candidates, plan, states=states, texts=texts, since=since, settings=settings)
                 with observer_of_stages.get()(HYDRATE):
                     rows = [hit.row for each in rankings.values() for hit in each.returned]
                     if is_plain:
@@ -180,8 +181,9 @@ class HybridRetriever:
         is_auto = request.min_relevance == "auto"
         asks_for_all = is_auto and plan.question.asks_for_all  # nothing is beside the point
         if request.category is None and settings.fusion != "rrf" and request.min_relevance and not asks_for_all:
-            kept = _relevant(semantic, request, calibration[Kind.SEMANTIC])
             of_time = _of_its_time((*semantic, *episodic), plan) if is_auto and plan.question.is_by_time else set()
+            facts = {hit.memory.key for hit in semantic}
+            kept = (facts & of_time) or _relevant(semantic, request, calibration[Kind.SEMANTIC])
             if of_time or plan.question.asks_what_was_said:
                 kept |= of_time
             else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from memory_retrievers.models.fields import EPOCH, MICROSECOND, microseconds
-from memory_retrievers.retrieval.candidates import Candidates, ReadTexts
+from memory_retrievers.retrieval.candidates import Candidates, ReadTexts, ReadTimes
 from memory_retrievers.retrieval.question import QueryDate, Question
 from memory_retrievers.text.dates import in_zone, read_long_date
 from memory_retrievers.text.periods import Period
@@ -42,15 +42,17 @@ def dated(began: NDArray[np.int64], question: Question) -> Floats:
     return found
 
 
-def planned(candidates: Candidates, question: Question, *, texts: ReadTexts) -> Floats:
+def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, since: ReadTimes) -> Floats:
     """How well the plans that passages tell of fit the days ahead that a query names: shape (n,), 0 to 1.
 
-    "Next Friday" is reckoned from the day when it was said. Facts were not said on a day: in them only dates count.
+    "Next Friday" is reckoned from the day when it was said, in a fact from that since which it holds; a date without a
+    year, such as a birthday, comes again.
 
     Args:
         candidates: The candidates.
         question: The query.
         texts: Reads passages, of which only those are asked for that name a time.
+        since: Reads since when facts hold.
     """
     layout = candidates.layout
     found = np.zeros(len(candidates))
@@ -58,10 +60,11 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts) -> 
     places = (may_tell & (layout.passages > 0)).nonzero()[0]
     newest = places[np.argsort(-layout.passages[places], kind="stable")[:_READ]].tolist()
     read = texts(layout.passages[newest].tolist())
+    holds = {} if layout.has_messages else since(layout.memories[newest].tolist())
     for place in newest:
         text = read.get(int(layout.passages[place]), "")
         speaker = layout.names[layout.speakers[place]] if layout.is_message[place] else None
-        began = EPOCH + int(layout.began[place]) * MICROSECOND
+        began = EPOCH + holds.get(int(layout.memories[place]), int(layout.began[place])) * MICROSECOND
         found[place] = share_of_plan(_plans(text, speaker, began, question), question.ahead)
     return found
 
@@ -71,13 +74,14 @@ def _plans(text: str, speaker: str | None, began: datetime, question: Question) 
 
     The hour is not told there; that of the beginning of its episode is known, if it was on the same day.
     """
+    zone = question.ahead[0].since.tzinfo
     if speaker is None:
-        return days_ahead(text, today=question.ahead[0].since, by_clock=False)
+        again = days_ahead(text, today=question.ahead[0].since, by_clock=False)
+        return (*days_ahead(text, today=in_zone(began, zone)), *again)
     day, _, content = text.partition(f" {speaker}: ")
     said = read_long_date(day)
     if said is None:
         return ()
-    zone = question.ahead[0].since.tzinfo
     return days_ahead(content, today=said.replace(tzinfo=zone) if began.date() != said.date() else in_zone(began, zone))
 
 

@@ -74,6 +74,25 @@ def test_a_fact_is_found_by_the_date_that_it_names(memory):
     assert told == set()
 
 
+def facts_told(memory, question):
+    found = memory.retrieve(question, scope="user/facts", min_relevance="auto", record=False)
+    return [hit.memory.fact for hit in found.semantic]
+
+
+def test_a_day_in_a_fact_is_reckoned_from_the_day_since_which_it_holds():
+    clock = FixedClock(datetime(2026, 3, 5, 9, tzinfo=UTC))
+    with AgentMemory.in_memory(clock=clock) as memory:
+        for fact in ("Ines sees the dentist next Friday", "Ines plays tennis", "Anna's birthday is on 13 March"):
+            memory.remember_fact(scope="user/facts", fact=fact)
+        memory.remember_fact(scope="user/facts", fact="Ines has a day off tomorrow", valid_at="2026-03-01")
+        assert facts_told(memory, "What do I have tomorrow?") == ["Ines sees the dentist next Friday"]
+        clock.advance(days=8)
+        today = facts_told(memory, "What do I have today?")
+        assert set(today) == {"Ines sees the dentist next Friday", "Anna's birthday is on 13 March"}
+        clock.advance(days=365)
+        assert facts_told(memory, "What do I have today?") == ["Anna's birthday is on 13 March"]
+
+
 def test_a_question_that_names_more_is_found_by_words_and_by_its_day(memory):
     question = "When does the plumber come today?"
     _, found = told_by(memory, question, least=0.0)

@@ -101,6 +101,11 @@ class StoredPassages(Part):
         """Read the texts of those of the given passages that exist."""
         return self._mapping("passage", "text", "passage_contents", passages)
 
+    def valid_from(self, rows: Sequence[int]) -> dict[int, int]:
+        """Since when those of the given memories that are facts hold, in microseconds since 1970."""
+        found = self._mapping("row", "valid_at", "memories", rows)
+        return {row: since for row, since in found.items() if since is not None}
+
     def owners(self, passages: Sequence[int]) -> dict[int, int]:
         """Map existing passages to the rows of their memories. The mapping never changes."""
         return self._mapping("id", "memory", "passages", passages)
