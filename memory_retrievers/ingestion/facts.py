@@ -364,8 +364,10 @@ def _stored_match(
         for fact, cosine in near
         if isinstance(fact, SemanticMemory) and is_current(fact, store) and fact.id not in leaving
     ]
+    day = (draft.valid_at or store.now()).date()
     for fact, cosine in candidates[:NEAREST]:
-        if is_duplicate(draft.fact, fact.fact, cosine=cosine, settings=settings):
+        same_day = fact.valid_at.date() == day
+        if is_duplicate(draft.fact, fact.fact, cosine=cosine, settings=settings, same_day=same_day):
             return fact
     return None
 

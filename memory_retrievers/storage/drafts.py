@@ -29,6 +29,7 @@ from memory_retrievers.models.management import MemoryEventType
 from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.text.duplicates import COMPARED_CHARACTERS, contradicted, normalised, text_hash
+from memory_retrievers.text.plans import names_relative_day
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -103,6 +104,8 @@ class KnownFacts:
     def _holds_for(self, fact: SemanticMemory, draft: SemanticDraft) -> bool:
         if draft.valid_at is not None:
             return fact.valid_at == draft.valid_at
+        if fact.valid_at.date() != self._now.date() and names_relative_day(draft.fact):
+            return False  # another "tomorrow"
         # what somebody else has stored since this began holds since then
         return fact.valid_at <= max(self._now, fact.updated_at)
 

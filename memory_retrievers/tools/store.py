@@ -390,11 +390,18 @@ def _same_in_scope(context: ToolContext, draft: SemanticDraft) -> DuplicateAnaly
         draft.embedding_text, MemoryFilter(scope=draft.scope, kinds=context.seen), top_k=AUTO_ASSOCIATIONS + 1
     )
     found = nearest[:DUPLICATE_CANDIDATES]
+    day = context.manager.now().date()
     same = [
         (hit, hit.memory)
         for hit in found
         if isinstance(hit.memory, SemanticMemory)
-        and is_duplicate(draft.fact, hit.memory.fact, cosine=context.manager.cosine(hit), settings=settings)
+        and is_duplicate(
+            draft.fact,
+            hit.memory.fact,
+            cosine=context.manager.cosine(hit),
+            settings=settings,
+            same_day=hit.memory.valid_at.date() == day,
+        )
     ]
     best = same[0][0] if same else next(iter(found), None)
     return DuplicateAnalysis(

@@ -257,6 +257,22 @@ def test_what_differs_in_anything_but_its_form_is_another_fact(memory, other):
     assert second.key != first.key
 
 
+def test_tomorrow_is_another_day_tomorrow(memory, clock):
+    fact = "User sees the dentist tomorrow"
+    first = memory.remember_fact(scope="c1", fact=fact)
+    assert memory.remember_fact(scope="c1", fact=fact).duplicate_of == first.id
+    clock.advance(days=30)
+    second = memory.remember_fact(scope="c1", fact=fact)
+    assert second.duplicate_of is None
+    assert second.valid_at == clock.now()
+    assert memory.remember_fact(scope="c1", fact=fact).duplicate_of == second.id
+    clock.advance(days=30)
+    tools = LocalToolbox(ToolContext(memory=memory, root="c1"))
+    for content in (fact, f"The {fact[:1].lower()}{fact[1:]}"):  # the second is near, and of the same day
+        assert tools.call("memory_store", {"content": content}).artifact["success"]
+        assert len(memory.list("c1").memories) == 3
+
+
 def test_what_no_longer_holds_is_told_anew(memory):
     first = memory.remember_fact(scope="c1", fact="User lives in Lyon")
     memory.invalidate(first.id, scope="c1")
