@@ -14,7 +14,8 @@ from patience import PATIENCE
 
 from memory_retrievers.backends import processes
 from memory_retrievers.backends.processes import DIRECTORY, Attachment, attached
-from memory_retrievers.backends.sqlite import SQLiteLedger, attachment, connection, schema, seal
+from memory_retrievers.backends.sqlite import SQLiteLedger, attachment, connection, schema
+from memory_retrievers.backends.sqlite.connection import check_seal, is_sealed
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import BackendError, ConfigurationError, StoreLockedError, ValidationError
 from memory_retrievers.models.messages import Message
@@ -160,15 +161,15 @@ def test_the_last_to_leave_writes_the_checksum_and_nobody_before(path, on_disk):
     second = SQLiteLedger(path)
     add(second, [fact("f1")])
     second.close()
-    assert not seal.is_there(path)
+    assert not is_sealed(path)
     on_disk.close()
-    assert seal.is_there(path)
+    assert is_sealed(path)
     first, second = SQLiteLedger(path), SQLiteLedger(path)
     add(second, [fact("f2")])
     second.close()
     first.close()
-    seal.check(path)
-    assert seal.is_there(path)
+    check_seal(path)
+    assert is_sealed(path)
 
 
 def test_tables_are_not_changed_under_a_process_of_an_older_version(path, monkeypatch):

@@ -14,8 +14,8 @@ from memory_retrievers.backends.files import PRIVATE, Access, wider
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.sql.verification import TableState, state_of_tables
 from memory_retrievers.backends.sqlite import connection as connections
-from memory_retrievers.backends.sqlite import schema, seal
-from memory_retrievers.backends.sqlite.connection import Connection, wrapped
+from memory_retrievers.backends.sqlite import schema
+from memory_retrievers.backends.sqlite.connection import Connection, check_seal, has_log, wrapped
 from memory_retrievers.backends.sqlite.database import Database
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models.contents import VerificationReport
@@ -73,7 +73,7 @@ def state_of_file(path: Path, *, is_used: bool) -> FileState:
     """
     try:
         if not is_used:
-            seal.check(path)
+            check_seal(path)
             if (seen := _state_at_rest(path)) is not None:
                 return seen
         with wrapped(path):  # SQLite makes a file beside one with a log, to share it with writers
@@ -85,7 +85,7 @@ def state_of_file(path: Path, *, is_used: bool) -> FileState:
 def _state_at_rest(path: Path) -> FileState | None:
     """The state of a file that nobody has open, beside which nothing is made; None if somebody writes it after all."""
     before = connections.state_of(path)
-    if seal.has_log(path):
+    if has_log(path):
         return None
     try:
         with wrapped(path):

@@ -23,7 +23,8 @@ from memory_retrievers.backends.files import Access, make_file, refusal
 from memory_retrievers.backends.processes import Attachment, named
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sqlite import connection as connections
-from memory_retrievers.backends.sqlite import schema, seal
+from memory_retrievers.backends.sqlite import schema
+from memory_retrievers.backends.sqlite.connection import check_seal, is_sealed, remove_seal, write_seal
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import BackendError, ConfigurationError, StoreLockedError
 
@@ -133,7 +134,7 @@ class AttachedFile:
         """Check the file as a whole before it is connected to; reading it later would lose SQLite's locks."""
         if is_first and self.place not in _connections and self._path.is_file():
             _check_seal(self._path)
-        self._is_sealed = seal.is_there(self._path)
+        self._is_sealed = is_sealed(self._path)
 
     @contextmanager
     def going(self) -> Iterator[None]:
@@ -148,8 +149,8 @@ class AttachedFile:
             with attachment.gate(), opening:
                 yield
                 is_last = self._disconnected() and not attachment.others()
-                if is_last and self._is_in_place() and not seal.is_there(self._path):
-                    seal.write(self._path, self._access)
+                if is_last and self._is_in_place() and not is_sealed(self._path):
+                    write_seal(self._path, self._access)
                 attachment.leave()
         finally:
             attachment.close()
@@ -165,7 +166,7 @@ class AttachedFile:
     def break_seal(self) -> None:
         """Remove the checksum, before anything is changed."""
         if self._is_sealed:
-            seal.remove(self._path)
+            remove_seal(self._path)
             self._is_sealed = False
 
     @contextmanager
@@ -249,7 +250,7 @@ def make(path: Path, access: Access) -> None:
 
 def _check_seal(path: Path) -> None:
     try:
-        seal.check(path)
+        check_seal(path)
     except BackendError:
         # a newer version of the package may note it in another way; looked at so, nothing is made beside it
         with closing(connections.connect(connections.address_of(path, mode="ro&immutable=1"))) as connection:

@@ -1,11 +1,14 @@
-"""Connections to a SQLite file: its dialect, its errors as errors of the package, and how it is opened."""
+"""Connections to a SQLite file: its dialect, its errors, how it is opened, and the checksum of a closed one."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import secrets
 import sqlite3
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from memory_retrievers.backends.files import Access, Folder
 from memory_retrievers.backends.sql.connection import insertion
-from memory_retrievers.backends.sqlite import seal
 from memory_retrievers.errors import BackendError, DiskFullError, ValidationError
 
 if TYPE_CHECKING:
@@ -208,7 +211,7 @@ def joined(writer: Connection) -> Iterator[None]:
 def state_of(path: Path) -> State:
     """State that changes when a file is written: its own, and whether it has a log."""
     seen = path.stat()
-    return seen.st_ino, seen.st_size, seen.st_mtime_ns, seal.has_log(path)
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns, has_log(path)
 
 
 def look_into(path: Path) -> tuple[Connection, State | None]:
@@ -249,3 +252,98 @@ def switch_to_wal(connection: Connection) -> None:
             time.sleep(0.01)
         else:
             return
+
+
+# SQLite notices damage to the structure of its pages, but not to their content: a flipped bit in a text, a vector or an
+# index would be a wrong answer. So the checksum of a closed database is in a file beside it. It is removed, durably,
+# before the first change, so it never describes another state than it was computed from, even if a process is killed.
+# It detects accidents, not attacks: a process that can write the database can write the checksum too.
+_SEAL_SUFFIX: Final = "-sum"
+_SEAL_BYTES: Final = 64  # bytes
+_AT_ONCE: Final = 1 << 20  # bytes; 1 GB takes about 0.7 s to go through
+
+
+def check_seal(path: Path) -> None:
+    """Check that a database is unchanged since it was closed. The process must have no connection to it.
+
+    Raises:
+        BackendError: It is not.
+    """
+    with Folder(path.parent) as folder:
+        seal = _read_seal(folder, path)
+        if seal is None or has_log(path):
+            return
+        before = path.stat()
+        if seal == _checksum(path):
+            return
+        after = path.stat()
+        # another process may have begun to write meanwhile
+        busy = has_log(path) or (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns)
+        if not busy and _read_seal(folder, path) == seal:
+            raise BackendError(
+                f"{path} is damaged: it is not as it was when it was closed. Restore a backup. If it was changed or "
+                f"replaced on purpose, or to save what can be read, remove {_seal_name(path)} beside it, and run verify"
+            )
+
+
+def write_seal(path: Path, access: Access) -> None:
+    """Write the checksum of a closed database, if possible. No process may have it open."""
+    with contextlib.suppress(OSError), Folder(path.parent) as folder:
+        if has_log(path):  # somebody else still reads, so not all is in the file
+            return
+        beside = f".{_seal_name(path)}.{secrets.token_hex(4)}.part"
+        try:
+            with folder.create(beside, access) as file:
+                file.write(_checksum(path))
+            folder.replace(beside, _seal_name(path))
+        finally:
+            folder.remove(beside)
+
+
+def remove_seal(path: Path) -> None:
+    """Delete the checksum before the database is changed, durably even in a power cut.
+
+    Raises:
+        BackendError: It cannot be removed.
+    """
+    try:
+        with Folder(path.parent) as folder:
+            if folder.has(_seal_name(path)):
+                folder.remove(_seal_name(path))
+                folder.sync()
+    except OSError as error:
+        raise BackendError(f"{_seal_name(path)} beside {path} cannot be removed: {error.strerror}") from error
+
+
+def _seal_name(path: Path) -> str:
+    """Name of the file with the checksum."""
+    return f"{path.name}{_SEAL_SUFFIX}"
+
+
+def is_sealed(path: Path) -> bool:
+    """Return True if the checksum file exists."""
+    return path.with_name(_seal_name(path)).exists()
+
+
+def has_log(path: Path) -> bool:
+    """Return True if a log beside the database holds its latest changes."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.with_name(f"{path.name}-wal").stat().st_size > 0
+    return False
+
+
+def _read_seal(folder: Folder, path: Path) -> bytes | None:
+    """Read the checksum if there is one; a torn file counts as none."""
+    try:
+        content = folder.read(_seal_name(path), _SEAL_BYTES)
+    except OSError:
+        return None
+    return content if content.endswith(b"\n") else None
+
+
+def _checksum(path: Path) -> bytes:
+    checksum = length = 0
+    with path.open("rb") as file:
+        while part := file.read(_AT_ONCE):
+            checksum, length = zlib.crc32(part, checksum), length + len(part)
+    return f"crc32 {checksum:08x} of {length} bytes\n".encode()

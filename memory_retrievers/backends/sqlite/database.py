@@ -16,9 +16,16 @@ from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sql.requests import note_request, under_way
 from memory_retrievers.backends.sqlite import connection as connections
-from memory_retrievers.backends.sqlite import schema, seal
+from memory_retrievers.backends.sqlite import schema
 from memory_retrievers.backends.sqlite.attachment import FORK_PAUSE, AttachedFile, ask_before_forks, make
-from memory_retrievers.backends.sqlite.connection import SQLITE_ERRORS, Connection, State, translated, wrapped
+from memory_retrievers.backends.sqlite.connection import (
+    SQLITE_ERRORS,
+    Connection,
+    State,
+    translated,
+    wrapped,
+    write_seal,
+)
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import READ_ONLY, BackendError, ConfigurationError
 
@@ -254,7 +261,7 @@ class Database:
             make(directory / file.name, self._access)
             with closing(sqlite3.connect(directory / file.name)) as target:
                 source.backup(target)
-            seal.write(directory / file.name, self._access)
+            write_seal(directory / file.name, self._access)
 
     def close(self) -> None:
         """Close every connection; does nothing if called again or in a forked child, which has none."""
