@@ -29,9 +29,16 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.server import routes
 from memory_retrievers.server.connections import configuration, ended_by_signals, listening
-from memory_retrievers.server.idempotency import Idempotency, done_meanwhile, requests_of
 from memory_retrievers.server.intake import BodyLimiter, RateLimit, SharedCheck
-from memory_retrievers.server.requests import CONTENT_TYPE, AppState, CurrentRequest, Metrics
+from memory_retrievers.server.requests import (
+    CONTENT_TYPE,
+    AppState,
+    CurrentRequest,
+    Idempotency,
+    Metrics,
+    done_meanwhile,
+    requests_of,
+)
 from memory_retrievers.server.responses import ERRORS, HTTPError, UTF8JSONResponse, failure, log_place_of, unexpected
 from memory_retrievers.server.settings import OPEN, Access, ServerSettings, TokenAuth, access_in, put_access
 from memory_retrievers.tools.arguments import offering

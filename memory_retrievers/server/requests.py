@@ -1,26 +1,42 @@
-"""Requests: the memory, the settings and the permissions with which a route answers, and metrics for Prometheus."""
+"""Requests: with which memory and permissions a route answers, metrics for Prometheus, and idempotency.
+
+A write that is sent again under the same key is done once, and answered as the first time. The process that has done it
+keeps its answer. The store keeps which requests are done, so that every other process, and this one after a restart,
+knows of it too: there the answer is made anew from the memories, or says that it is done.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 
 from fastapi import Depends, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.concurrency import run_in_threadpool
-from starlette.types import Scope
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memory_retrievers.backends.sql.requests import KEEP_SECONDS, RequestUnderWay, under_way
+from memory_retrievers.errors import NotFoundError
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.models import ScopeStatistics
+from memory_retrievers.models import AnyMemory, ScopeStatistics, SemanticMemory
 from memory_retrievers.models.management import Channel, acting_as
 from memory_retrievers.models.memories import in_our_words
-from memory_retrievers.server.intake import SharedCheck
-from memory_retrievers.server.settings import ServerSettings, access_in
+from memory_retrievers.server.intake import SharedCheck, replaying
+from memory_retrievers.server.responses import HTTPError
+from memory_retrievers.server.settings import Access, ServerSettings, access_in
 from memory_retrievers.storage.tracing import traced
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.requests import DoneRequest, SQLRequests
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
@@ -146,3 +162,225 @@ class RequestContext:
 
 
 CurrentRequest: TypeAlias = Annotated[RequestContext, Depends(RequestContext)]
+
+
+KEY_HEADER: Final = "idempotency-key"
+MAX_KEY_LENGTH: Final = 255
+KEEP_BYTES: Final = 8_000_000
+"""Of all answers together; the oldest go first."""
+
+MAX_ANSWER_BYTES: Final = 4_000_000
+"""Of one answer: a longer one is not kept, only that the request was done."""
+
+_ENTRY_BYTES: Final = 1_000
+"""Bytes that a key takes beside its answer, roughly, so that many small answers are bounded too."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Outcome of a key; without a status the request is under way."""
+
+    request: bytes
+    at: float
+    status: int | None = None
+    media_type: str = ""
+    body: bytes = b""
+    too_long: bool = False
+
+    @property
+    def size(self) -> int:
+        return _ENTRY_BYTES + len(self.body)
+
+    def answer(self) -> Response:
+        assert self.status is not None  # noqa: S101 - it is not under way
+        return Response(self.body, status_code=self.status, media_type=self.media_type)
+
+    def add(self, piece: bytes) -> None:
+        """Keep a piece of the answer, as long as all of it may be kept."""
+        self.too_long = self.too_long or len(self.body) + len(piece) > MAX_ANSWER_BYTES
+        self.body = b"" if self.too_long else self.body + piece
+
+
+class Idempotency:
+    """Remembers the answers of writes that carry an ``Idempotency-Key``: per sender, at most a day.
+
+    A failure is not remembered: it changed nothing, or says what is still to be done, and may be tried again.
+
+    Args:
+        app: What is behind it; the body is there at once, since the guard has read it.
+        is_write: Whether the path of a request writes.
+        requests: Which requests the processes of the store have done; None leaves it at this process.
+        make_anew: Makes the answer of a path from what its request has made; None where it cannot be made.
+        now: The time by which memories expire.
+        clock: Seconds that only rise.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        is_write: Callable[[str], bool],
+        requests: SQLRequests | None = None,
+        make_anew: Callable[[str, DoneRequest], Response | None] = lambda _path, _done: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._app = app
+        self._is_write = is_write
+        self._requests = requests
+        self._make_anew = make_anew
+        self._now = now
+        self._clock = clock
+        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it as the first of its key was answered."""
+        given = Headers(scope=scope).get(KEY_HEADER) if scope["type"] == "http" else None
+        if given is None or scope["method"] != "POST" or not self._is_write(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        if not 0 < len(given) <= MAX_KEY_LENGTH:
+            raise HTTPError(422, "ValidationError", f"an Idempotency-Key has 1 to {MAX_KEY_LENGTH} characters")
+        body = (await receive()).get("body", b"")
+        key, request = (access_in(scope).name, given), _fingerprint(scope, body)
+        while (kept := self._answered(key, request)) is not None:
+            if not await run_in_threadpool(self._is_outdated, _hashed(*key)):
+                await kept.answer()(scope, receive, send)
+                return
+            # Words do not outlive in it what said them: it is made anew, by this request or by one at the same moment.
+            if self._kept.get(key) is kept:
+                self._drop(key)
+        once_more = replaying(body, receive)
+        del body  # not held twice for as long as the work takes
+        await self._first(key, request, scope, once_more, send)
+
+    def _answered(self, key: tuple[str, str], request: bytes) -> _Kept | None:
+        """What is kept of the answer to the first request of this key; None if this is the first."""
+        self._forget_old()
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        if kept.request != request:
+            raise _other_request()
+        if kept.status is None:
+            raise HTTPError(
+                409, "Conflict", "a request with this Idempotency-Key is under way", headers={"Retry-After": "1"}
+            )
+        if kept.too_long:
+            raise _not_kept()
+        return kept
+
+    async def _first(self, key: tuple[str, str], request: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        kept = self._kept[key] = _Kept(request, self._clock())
+        statuses: list[int] = []
+        noted = RequestUnderWay(_hashed(*key), request.hex())
+        context = under_way.set(noted)
+
+        async def keeping_send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+                kept.media_type = Headers(raw=message["headers"]).get("content-type", "")
+            elif message["type"] == "http.response.body":
+                kept.add(message.get("body", b""))
+            await send(message)
+
+        try:
+            answer = None
+            if self._requests is not None:
+                answer = await run_in_threadpool(self._done_elsewhere, noted, scope["path"], access_in(scope))
+            await (self._app if answer is None else answer)(scope, receive, keeping_send)
+        finally:
+            under_way.reset(context)
+            self._bytes += kept.size
+            kept.status = statuses[0] if statuses else None  # only now: until here it is under way
+            if kept.status is None or not 200 <= kept.status < 300:  # noqa: PLR2004 - successes, as HTTP has it
+                self._drop(key)
+                if self._requests is not None and noted.is_noted:
+                    await run_in_threadpool(self._requests.forget, noted)
+            self._forget_old()
+
+    def _done_elsewhere(self, noted: RequestUnderWay, path: str, access: Access) -> Response | None:
+        """The answer to a request that another process has done, or this one before it was started again.
+
+        Its sender may have other permissions than when it was done.
+        """
+        assert self._requests is not None  # noqa: S101 - asked for nothing else
+        done = self._requests.find(noted.key)
+        if done is None:
+            return None
+        if done.request != noted.request:
+            raise _other_request()
+        for each in done.made or ():
+            access.scope(each.key.scope, writes=True)
+        answer = self._make_anew(path, done)
+        if answer is not None:
+            return answer
+        raise _not_kept(each.key.id for each in done.made or ())
+
+    def _is_outdated(self, hashed: str) -> bool:
+        """True if the answer to the request of a key may quote what is forgotten, expired or changed since."""
+        done = None if self._requests is None else self._requests.find(hashed)
+        return done is not None and done.is_outdated(now=self._now())
+
+    def _forget_old(self) -> None:
+        """Drop the answers that are too old, and then the oldest while all take too much; requests under way stay."""
+        now, excess, old = self._clock(), self._bytes - KEEP_BYTES, []
+        for key, kept in self._kept.items():
+            if now - kept.at < KEEP_SECONDS and excess <= 0:
+                break
+            if kept.status is not None:
+                old.append(key)
+                excess -= kept.size
+        for key in old:
+            self._drop(key)
+
+    def _drop(self, key: tuple[str, str]) -> None:
+        self._bytes -= self._kept.pop(key).size
+
+
+def _other_request() -> HTTPError:
+    return HTTPError(422, "ValidationError", "this Idempotency-Key was used for another request: take a new one")
+
+
+def _not_kept(made: Iterable[str] = ()) -> HTTPError:
+    ids = ", ".join(made)
+    note = f"; it has made {ids}" if ids else ""
+    return HTTPError(409, "Conflict", f"the request with this Idempotency-Key is done; its answer was not kept{note}")
+
+
+def done_meanwhile() -> HTTPError:
+    """The refusal of a request that another process does under the same key at the same moment."""
+    message = "a request with this Idempotency-Key is under way in another process"
+    return HTTPError(409, "Conflict", message, headers={"Retry-After": "1"})
+
+
+def _hashed(sender: str, key: str) -> str:
+    return hashlib.sha256(f"{len(sender)} {sender}{key}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _fingerprint(scope: Scope, body: bytes) -> bytes:
+    digest = hashlib.sha256()
+    for part in (scope["path"].encode("utf-8", "surrogatepass"), scope["query_string"], body):
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.digest()
+
+
+def requests_of(memory: AgentMemory) -> SQLRequests:
+    """Return what the store of a memory knows of requests that are done."""
+    return memory._store.ledger.requests  # noqa: SLF001 - no method of its own, since every face would have it
+
+
+def made_again(memory: AgentMemory, done: DoneRequest) -> list[AnyMemory] | None:
+    """Return the memories that a request has made, as they are now; None if one is gone, or they are not known."""
+    if done.made is None or done.has_lost:
+        return None
+    made: list[AnyMemory] = []
+    for key, was_known in done.made:
+        try:
+            found = memory.get(key.id, scope=key.scope)
+        except NotFoundError:
+            return None
+        is_fact = isinstance(found, SemanticMemory)
+        made.append(found.model_copy(update={"duplicate_of": found.id}) if was_known and is_fact else found)
+    return made

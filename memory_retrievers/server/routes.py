@@ -30,9 +30,8 @@ from memory_retrievers.server.bodies import (
     ToolBody,
     tool_body,
 )
-from memory_retrievers.server.idempotency import made_again
 from memory_retrievers.server.methods import METHODS, Method
-from memory_retrievers.server.requests import CurrentRequest, RequestContext
+from memory_retrievers.server.requests import CurrentRequest, RequestContext, made_again
 from memory_retrievers.server.responses import UTF8JSONResponse, failure, markdown
 from memory_retrievers.tools.registry import REGISTRY, find_tool, offered_tools
 from memory_retrievers.tools.tool import FAILURES, AnyTool, ToolContext

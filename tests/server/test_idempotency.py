@@ -14,7 +14,7 @@ from patience import PATIENCE
 from memory_retrievers.backends.sql import requests
 from memory_retrievers.errors import BackendError
 from memory_retrievers.server import AccessToken
-from memory_retrievers.server.idempotency import KEEP_BYTES, KEEP_SECONDS, MAX_ANSWER_BYTES, Idempotency
+from memory_retrievers.server.requests import KEEP_BYTES, KEEP_SECONDS, MAX_ANSWER_BYTES, Idempotency
 from memory_retrievers.server.responses import HTTPError
 from memory_retrievers.server.settings import Access
 from memory_retrievers.testing import inside
@@ -308,7 +308,7 @@ async def test_a_key_is_forgotten_after_a_day():
 
 
 async def test_what_is_remembered_is_bounded_also_where_answers_are_small(monkeypatch):
-    monkeypatch.setattr("memory_retrievers.server.idempotency.KEEP_BYTES", 100_000)
+    monkeypatch.setattr("memory_retrievers.server.requests.KEEP_BYTES", 100_000)
     assert KEEP_BYTES > 100_000
     slow = Slow()
     slow.let.set()
