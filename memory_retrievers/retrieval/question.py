@@ -11,10 +11,9 @@ from typing import Final, NamedTuple
 
 from memory_retrievers.text import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyze
 from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
-from memory_retrievers.text.languages import COMMON_WORDS, LOCAL_STOP_WORDS, language_of, without_accents
+from memory_retrievers.text.languages import COMMON_WORDS, LOCAL_STOP_WORDS, language_of, relatives_in, without_accents
 from memory_retrievers.text.periods import MONTHS, PERIOD_WORDS, Period, periods, plain
 from memory_retrievers.text.plans import asked_days, asks_for_plans
-from memory_retrievers.text.relatives import relatives_in
 
 _ENGLISH: Final = {
     name: number for number, month in enumerate(map(str.lower, ENGLISH_MONTHS), 1) for name in (month, month[:3])

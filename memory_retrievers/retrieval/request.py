@@ -27,8 +27,7 @@ from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
 from memory_retrievers.text import analyze
 from memory_retrievers.text.dates import in_zone
-from memory_retrievers.text.languages import without_accents, word_form
-from memory_retrievers.text.relatives import name_of, words_for
+from memory_retrievers.text.languages import name_of, without_accents, word_form, words_for
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot

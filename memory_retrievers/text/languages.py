@@ -1,4 +1,4 @@
-"""Languages of texts: English, German, French and Spanish, recognised by their commonest words.
+"""Languages of texts: English, German, French and Spanish, known by their commonest words; and how they name relatives.
 
 Words of Chinese, Japanese and Korean are recognised by their script, in :mod:`memory_retrievers.text.analysis`. What is
 stored of a text are its English stems, accents kept: a question finds words of other languages by their forms.
@@ -10,10 +10,12 @@ import functools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 import Stemmer
+
+from memory_retrievers.text.dates import tells_time
 
 _GERMAN: Final = """
 ab aber alle allem allen aller alles als also am an andere anderen auch auf aus bei bin bis bist da damit dann das
@@ -134,3 +136,155 @@ def without_accents(text: str) -> str:
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
+
+
+def relatives_in(text: str) -> tuple[str, ...]:
+    """Words for people and animals of whoever speaks, in lower case: "wife" of "my wife"; each once, in order."""
+    found = (_ASCII_RELATIVE if text.isascii() else _RELATIVE).finditer(text)
+    return tuple(dict.fromkeys(each[each.lastindex or 0].lower() for each in found))
+
+
+def words_for(relative: str) -> list[str]:
+    """All words for the same relative: "mama" is another one for "mutter"."""
+    return [word for _, words in _languages_of(relative) for word in words]
+
+
+def name_of(relative: str, texts: Iterable[str]) -> str | None:
+    """What texts of a user call somebody of theirs, if it is one name alone: anything else is not certain.
+
+    >>> name_of("wife", ["My wife Anna sings.", "User's wife is called Anna", "My wife is German"])
+    'Anna'
+    >>> name_of("frau", ["Meine Frau Anna singt.", "Die Frau des Nutzers heißt Anna", "Ich hole meiner Frau Kaffee."])
+    'Anna'
+    """
+    forms = [form for language, words in _languages_of(relative) for form in language.forms(words)]
+    found = (match for text in texts for form in forms for match in form.finditer(text) if not match["unless"])
+    words = {match["name"] for match in found}
+    names = {each for each in words if each[0] >= _CJK or (each[0].isupper() and not each.isupper())}
+    names = {each for each in names if not tells_time(each)}
+    return names.pop() if len(names) == 1 else None
+
+
+class _Language(NamedTuple):
+    """How a language names relatives; in patterns WHO is a word for one, MINE one of whoever speaks, NAME a name.
+
+    Attributes:
+        relatives: Words for people and animals, those for the same ones on one line.
+        mine: One of whoever speaks.
+        names: What gives a name.
+        unless: Behind this it may be the name of somebody else.
+    """
+
+    relatives: str
+    mine: str
+    names: tuple[str, ...]
+    unless: str = "(?!)"
+
+    def of_mine(self) -> str:
+        """What names a relative of whoever speaks, the word for it in a group."""
+        return self.mine.replace("WHO", f"({_any_of(self.relatives.split())})")
+
+    def forms(self, words: Iterable[str]) -> list[re.Pattern[str]]:
+        """What gives a name to whom these words are for."""
+        who = f"(?:{_any_of(words)})"
+        named = [name.replace("MINE", self.mine).replace("WHO", who).replace("NAME", _NAME) for name in self.names]
+        return [re.compile(f"(?P<unless>{self.unless})?{name}", re.IGNORECASE) for name in named]
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return "|".join(sorted(words, key=len, reverse=True))
+
+
+def _languages_of(relative: str) -> Iterator[tuple[_Language, list[str]]]:
+    lines = ((language, line.split()) for language in _LANGUAGES for line in language.relatives.split("\n"))
+    return ((language, words) for language, words in lines if relative in words)
+
+
+_CJK: Final = "\u3005"
+_NAME: Final = rf"(?P<name>[^\W\d_{_CJK}-\U0003ffff]\w+)\b"
+_HAN_NAME: Final = (
+    r"(?P<name>[A-Z][a-z]+|(?!外[卖賣]|出租|计程|滴滴|快递|代驾|警察|医生|救|起床|回|吃|大家|自己)"
+    r"(?![一-鿿]{0,3}[的了來来去過过著着吗嗎呢吧我你他她它们們什啥谁誰])[一-鿿]{2,4})(?!\w)"
+)
+"""What is called may also be a taxi, or he who is called."""
+_KANJI_NAME: Final = r"(?P<name>[A-Z][a-z]+|(?!秘密|内緒|不明)[ァ-ヺー一-鿿]{2,8})(?=$|\W|で|だ|とい|と言|と申)"
+_KATAKANA_NAME: Final = (
+    r"(?P<name>(?!(?:[ァ-ヺー]{0,7}(?:ー|スト|マン|アン|チャン|シャン|ファン|ニア|ティア|バイト|ランス|オタク)|ママ|パパ|プロ|ガン"
+    r"|コロナ|インフル|ハーフ|モデル|コック|シェフ|ナース|パート|ベテラン)(?![ァ-ヺー]))[ァ-ヺー]{2,8})"
+)
+"""But for words for what somebody is."""
+_HUMBLE: Final = "[妻夫母父兄弟姉妹姪甥娘]|家内|息子|祖[母父]|[叔伯][母父]"
+"""Words for one's own relatives alone."""
+
+_LANGUAGES: Final = (
+    _Language(
+        "wife\nhusband\npartner\ngirlfriend\nboyfriend\nfiancé\nfiancée\nmother\nmom\nmum\nfather\ndad\nson\ndaughter\n"
+        "brother\nsister\ngrandmother\ngrandma\ngrandfather\ngrandpa\naunt\nuncle\nniece\nnephew\ncousin\nboss\n"
+        "roommate\nflatmate\ndog\ncat\nhorse",
+        mine=r"\bmy WHO\b",
+        names=(r"\b(?:my|user's) WHO(?:'s name is| is called| is named| named)? NAME",),
+        unless=r"\b(?:tells?|told|telling|asks?|asked|gives?|gave|sends?|sent|shows?|showed|buy|bought|hopes?"
+        r"|wish(?:es)?) ",
+    ),
+    _Language(
+        "frau ehefrau gattin\nmann ehemann gatte\npartner\npartnerin\nfreundin\nfreund\nverlobte\nverlobter verlobten\n"
+        "mutter mutti mama mami\nvater vati papa papi\nsohn\ntochter\nbruder\nschwester\ngroßmutter oma\n"
+        "großvater opa\ntante\nonkel\nnichte\nneffe neffen\ncousin\ncousine\nchef\nchefin\nmitbewohner\nmitbewohnerin\n"
+        "hund\nhündin\nkatze\nkater\npferd",
+        mine=r"\bmein\w{0,2} WHO(?:e?s)?\b",
+        names=(  # nouns have capitals: what stands before the verb with "meine Frau" is of her
+            r"(?:^|[.!?:\n]\s{0,2}(?=(?-i:M)))meine? WHO NAME(?!,)",
+            r"(?:MINE|\bWHO de[sr] (?:be)?nutzer(?:s|in)) (?:heißt|heisst|hieß) NAME(?![^.!?]{0,60}\bwillkommen)",
+            r"MINE NAME (?:heißt|heisst|hieß)\b",
+            r"\bname (?:MINE|de[sr] WHO(?:e?s)? de[sr] (?:be)?nutzer(?:s|in)) (?:ist|lautet) NAME",
+        ),
+    ),
+    _Language(
+        "femme épouse\nmari époux\npartenaire conjoint conjointe\ncompagne\ncompagnon\ncopine\ncopain\nfiancée\n"
+        "fiancé\nmère maman\npère papa\nfils\nfille\nfrère\nsœur soeur\ngrand-mère mamie mémé\ngrand-père papi papy\n"
+        "tante tata\noncle tonton\nnièce\nneveu\ncousin\ncousine\nchef patron\ncheffe patronne\ncolocataire coloc\n"
+        "chien\nchienne\nchat\nchatte\ncheval\njument",
+        mine=r"\bm(?:on|a) WHO\b",
+        names=(
+            r"MINE NAME",
+            r"(?:MINE|\bWHO de l['’]utilisat(?:eur|rice)) (?:(?:qui )?s['’]appelle|se nomme|(?:pré)?nommée?) NAME",
+            r"\b(?:pré)?nom d(?:e |u )(?:l['’]|la )?(?:MINE|WHO de l['’]utilisat(?:eur|rice)) est NAME",
+        ),
+        unless=r"\b(?:à|pour|selon) ",
+    ),
+    _Language(
+        "mujer esposa\nmarido esposo\npareja\nnovia\nnovio\nprometida\nprometido\nmadre mamá\npadre papá\nhijo\nhija\n"
+        "hermano\nhermana\nabuela abuelita\nabuelo abuelito\ntía\ntío\nsobrina\nsobrino\nprima\nprimo\njefa\njefe\n"
+        "perro perrito\nperra perrita\ngato\ngata\ncaballo\nyegua",
+        mine=r"\bmi WHO\b",
+        names=(
+            r"MINE NAME",
+            r"(?:MINE|\bWHO de(?:l| la) usuari[oa]) (?:(?:que )?se llama|llamad[oa]) NAME",
+            r"\bnombre de(?:l| la)? ?(?:MINE|WHO de(?:l| la) usuari[oa]) es NAME",
+        ),
+        unless=r"\b(?:a|para|según) ",
+    ),
+    _Language(
+        "妻子 太太 老婆 媳妇 媳婦\n丈夫 老公\n女朋友 女友\n男朋友 男友\n未婚妻\n未婚夫\n妈妈 母亲 妈 媽媽 母親 媽\n"
+        "爸爸 父亲 爸 父親\n儿子 兒子\n女儿 女兒\n哥哥 哥\n弟弟 弟\n姐姐 姐\n妹妹 妹\n奶奶 祖母\n外婆 姥姥\n"
+        "爷爷 爺爺 祖父\n外公 姥爷\n阿姨\n姑姑\n叔叔\n舅舅\n侄女\n侄子\n老板 老闆\n室友\n狗 小狗\n猫 貓 猫咪\n马 馬",
+        mine=r"我(?:家的?|的|(?!马上|馬上))WHO",
+        names=(rf"(?:MINE|用[户戶]的?WHO)(?:(?:的?名字)?(?:叫做?|叫作|名叫)|的?名字是) ?{_HAN_NAME}",),
+        unless="[让讓请請叫要给給对對跟]",
+    ),
+    _Language(
+        "妻 家内 奥さん 嫁\n夫 主人 旦那\n彼女\n彼氏\n婚約者\n母 お母さん ママ\n父 お父さん パパ\n息子\n娘\n"
+        "兄 お兄さん\n弟\n姉 お姉さん\n妹\n祖母 おばあちゃん おばあさん\n祖父 おじいちゃん おじいさん\n"
+        "叔母 伯母 おばさん\n叔父 伯父 おじさん\n姪\n甥\nいとこ\n上司\nルームメイト\n犬\n猫\n馬",
+        mine=rf"(?:(?:私|わたし|僕|ぼく|俺|うち)の|(?<![一-鿿のおご])(?={_HUMBLE}))WHO(?![一-鿿]|さん)",
+        names=(
+            rf"(?:MINE|ユーザーの?WHO)の名前は{_KANJI_NAME}",
+            rf"(?:MINE|ユーザーの?WHO)は{_KATAKANA_NAME}(?:です|だ|である)?(?:$|(?=[。!！、\s])|という名前|と申します)",
+            rf"MINEの{_KATAKANA_NAME}(?:さん|ちゃん|くん|君|と二人|と結婚)",
+        ),
+    ),
+)
+"""The more a language leaves open, the more of what may be a name is left out."""
+_RELATIVE: Final = re.compile("|".join(language.of_mine() for language in _LANGUAGES), re.IGNORECASE)
+_ASCII_RELATIVE: Final = re.compile("|".join(language.of_mine() for language in _LANGUAGES[:4]), re.IGNORECASE)
+"""The same for a question of ASCII, several times as fast."""
