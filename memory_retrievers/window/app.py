@@ -33,8 +33,7 @@ from memory_retrievers.server.intake import check_shape, read_body
 from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse, log_place_of, status_of
 from memory_retrievers.tools.arguments import storable_throughout
 from memory_retrievers.window import changes, search, views
-from memory_retrievers.window.journal import Journal
-from memory_retrievers.window.state import Doctor, Window, WindowSettings
+from memory_retrievers.window.state import Doctor, Journal, Window, WindowSettings
 from memory_retrievers.window.views import Query
 
 POLICY: Final = (

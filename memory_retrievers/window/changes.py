@@ -15,8 +15,7 @@ from memory_retrievers.models.management import Change
 from memory_retrievers.models.memories import PINNED_IMPORTANCE
 from memory_retrievers.server.responses import HTTPError
 from memory_retrievers.tools.arguments import check_limits
-from memory_retrievers.window.journal import Entry, Undo
-from memory_retrievers.window.state import Window
+from memory_retrievers.window.state import Entry, Undo, Window
 from memory_retrievers.window.views import Query, actions_of, memory_shape
 
 Action = Literal["correct", "update", "invalidate", "pin", "unpin", "tag", "merge", "move", "forget"]

@@ -10,7 +10,7 @@ import pytest
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import MemoryKey, SemanticMemory
 from memory_retrievers.testing import inside
-from memory_retrievers.window.journal import MOST_CHARACTERS, Journal, UndoBook
+from memory_retrievers.window.state import MOST_CHARACTERS, Journal, UndoBook
 
 from .conftest import ALICE, BOB, looking_into
 
