@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, cast
 
 from memory_retrievers.errors import ConfigurationError, EmbeddingError, EmbeddingMismatchError, ZeroVectorError
 from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded
-from memory_retrievers.models.storage import HELD_UNTIL
-from memory_retrievers.storage.fingerprint import PROBE, Fingerprint
+from memory_retrievers.models.storage import HELD_UNTIL, PROBE, Fingerprint
 from memory_retrievers.storage.tracing import advance
 from memory_retrievers.text import analyze
 

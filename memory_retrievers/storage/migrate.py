@@ -26,9 +26,9 @@ from memory_retrievers.models.contents import (
     StoredMemory,
     VerificationReport,
 )
+from memory_retrievers.models.storage import Fingerprint
 from memory_retrievers.storage import export as transfer
 from memory_retrievers.storage import export_format, maintenance
-from memory_retrievers.storage.fingerprint import Fingerprint
 from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:

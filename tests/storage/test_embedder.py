@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, EmbeddingError, EmbeddingMismatchError
+from memory_retrievers.models.storage import Fingerprint
 from memory_retrievers.storage import migrate as moving
-from memory_retrievers.storage.fingerprint import Fingerprint
 from memory_retrievers.testing import HashEmbedder, inside
 
 DIMENSION = 4096
