@@ -7,65 +7,28 @@ Looking into a memory here does not count as a use of it: nothing is filed for r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from memory_retrievers.cli import conversations, evaluate, maintain, query, serve, write
-from memory_retrievers.cli.app import app, command
+from memory_retrievers.cli import conversations, evaluate, maintain, query, serve, write  # noqa: F401 - they list theirs
+from memory_retrievers.cli.app import COMMANDS, app
 
 __all__ = ["app"]
 
-_COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., None]]]] = {
-    "Try it": {"demo": write.demo},
-    "Look into a memory": {
-        "retrieve": query.retrieve,
-        "explain-missing": query.explain_missing,
-        "context": conversations.context,
-        "recent": query.recent,
-        "profile": query.profile,
-        "list": query.list_memories,
-        "get": query.get,
-        "history": query.history,
-        "events": query.events,
-        "diff": query.diff,
-        "scopes": query.scopes,
-        "stats": query.stats,
-        "waiting": conversations.waiting,
-        "inspect": query.inspect,
-        "ui": serve.ui,
-    },
-    "Change what it holds": {
-        "remember": write.remember,
-        "update": write.update,
-        "invalidate": write.invalidate,
-        "add-messages": conversations.add_messages,
-        "process": conversations.process,
-        "flush": conversations.flush,
-        "review": conversations.review,
-        "forget": write.forget,
-        "forget-scope": write.forget_scope,
-    },
-    "Keep it whole": {
-        "doctor": maintain.doctor,
-        "verify": maintain.verify,
-        "rebuild": maintain.rebuild,
-        "purge": maintain.purge,
-        "reembed": maintain.reembed,
-        "reindex": maintain.reindex,
-    },
-    "Take it elsewhere": {
-        "backup": maintain.backup,
-        "export": maintain.export,
-        "import": maintain.import_,
-        "migrate": maintain.migrate,
-        "import-chroma": maintain.import_chroma,
-    },
-    "Serve it": {"serve": serve.serve, "mcp": serve.mcp},
+_PANELS: Final[Mapping[str, str]] = {
+    "Try it": "demo",
+    "Look into a memory": (
+        "retrieve explain-missing context recent profile list get history events diff scopes stats waiting inspect ui"
+    ),
+    "Change what it holds": "remember update invalidate add-messages process flush review forget forget-scope",
+    "Keep it whole": "doctor verify rebuild purge reembed reindex",
+    "Take it elsewhere": "backup export import migrate import-chroma",
+    "Serve it": "serve mcp",
 }
 
-for _panel, _commands in _COMMANDS.items():
-    for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_panel)(command(_command))
+for _panel, _names in _PANELS.items():
+    for _name in _names.split():
+        app.command(_name, rich_help_panel=_panel)(COMMANDS[_name])
 
 app.add_typer(write.tools, name="tools", rich_help_panel="Change what it holds")
 app.add_typer(evaluate.app, name="eval", rich_help_panel="Measure it")

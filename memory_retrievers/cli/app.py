@@ -97,6 +97,16 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+COMMANDS: Final[dict[str, Callable[..., None]]] = {}
+"""The commands by name, in no order."""
+
+
+def listed(function: Callable[..., None]) -> Callable[..., None]:
+    """Keep a function as the command of its name; the help of its options describes its arguments."""
+    COMMANDS[function.__name__.strip("_").replace("_", "-")] = command(function)
+    return function
+
+
 def _print_version(asked: bool) -> None:
     if asked:
         typer.echo(f"memory-retrievers {__version__}")

@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_retrievers.cli.app import DEFAULT_STORE, AsJson, Category, ChildScopes, OfScope, SemanticLimit, Store
+from memory_retrievers.cli.app import (
+    DEFAULT_STORE,
+    AsJson,
+    Category,
+    ChildScopes,
+    OfScope,
+    SemanticLimit,
+    Store,
+    listed,
+)
 from memory_retrievers.cli.options import BUNDLED, DEFAULTS, EmbedderOptions, ModelOptions, store_options
 from memory_retrievers.cli.output import print_answer, print_json, print_memories, print_table, print_text
 from memory_retrievers.cli.stores import to_change, to_fill, to_look_into, to_search
@@ -23,22 +32,17 @@ Conversation = Annotated[
 ]
 
 
-def add_messages(at: OfScope, conversation: Conversation = None, embedder: EmbedderOptions = BUNDLED) -> None:
-    """Queue messages, given as JSON on standard input: a list of {"role": …, "content": …}, or one on each line.
-    \f
-
-    Args:
-        at: Scope and store of the conversation.
-        conversation: Name of the conversation; None is the one without a name.
-        embedder: Names the embedder.
-    """  # noqa: D205, D301, D415
+@listed
+def _add_messages(at: OfScope, conversation: Conversation = None, embedder: EmbedderOptions = BUNDLED) -> None:
+    """Queue messages, given as JSON on standard input: a list of {"role": …, "content": …}, or one on each line."""
     messages = _messages_from_standard_input()
     with to_fill(at.store, embedder=embedder) as memory:
         queued = memory.add_messages(at.scope, messages, conversation=conversation)
     print_text(f"{queued.accepted} accepted, {queued.queued} wait{', some of them due' if queued.due else ''}")
 
 
-def process(
+@listed
+def _process(
     *,
     scope: Annotated[str | None, typer.Option("--scope", help="Only this scope; all if left out.")] = None,
     store: Store = DEFAULT_STORE,
@@ -46,16 +50,7 @@ def process(
     as_json: AsJson = False,
     model: ModelOptions = DEFAULTS,
 ) -> None:
-    """Turn what is due of the queued messages into episodes and facts, and print these.
-    \f
-
-    Args:
-        scope: Scope of the messages; None is every scope.
-        store: Place of the store.
-        include_child_scopes: Also every scope below.
-        as_json: Print the whole report as JSON.
-        model: Names the models, the profile and the settings.
-    """  # noqa: D205, D301, D415
+    """Turn what is due of the queued messages into episodes and facts, and print these."""
     store.require_store()
     options = store_options(model)
     with to_fill(store, embedder=model, options=options) as memory:
@@ -63,18 +58,11 @@ def process(
     _print_made(report, as_json=as_json)
 
 
-def flush(
+@listed
+def _flush(
     *, at: OfScope, conversation: Conversation = None, as_json: AsJson = False, model: ModelOptions = DEFAULTS
 ) -> None:
-    """Make episodes of everything that is queued in a scope, as at the end of a session, and print them.
-    \f
-
-    Args:
-        at: Scope and store of the messages.
-        conversation: Only this conversation; None is all of the scope.
-        as_json: Print the whole report as JSON.
-        model: Names the models, the profile and the settings.
-    """  # noqa: D205, D301, D415
+    """Make episodes of everything that is queued in a scope, as at the end of a session, and print them."""
     at.store.require_store()
     options = store_options(model)
     with to_fill(at.store, embedder=model, options=options) as memory:
@@ -82,7 +70,8 @@ def flush(
     _print_made(report, as_json=as_json)
 
 
-def waiting(
+@listed
+def _waiting(
     *,
     scope: Annotated[
         str | None, typer.Option("--scope", help="Whose messages; the scopes in which any wait if left out.")
@@ -91,15 +80,7 @@ def waiting(
     limit: Annotated[int, typer.Option(min=0, help="At most this many messages.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Print the messages of a scope that no episode has been made of yet.
-    \f
-
-    Args:
-        scope: Scope of the messages; None lists the scopes in which some wait.
-        store: Place of the store.
-        limit: Largest number of messages.
-        as_json: Print JSON.
-    """  # noqa: D205, D301, D415
+    """Print the messages of a scope that no episode has been made of yet."""
     with to_look_into(store) as memory:
         scopes = memory.waiting_scopes() if scope is None else []
         messages = [] if scope is None else memory.waiting(scope, limit=limit)
@@ -116,7 +97,8 @@ def waiting(
         print_table(("timestamp", "role", "content"), rows)
 
 
-def context(
+@listed
+def _context(
     *,
     query: Annotated[str, typer.Argument(help="What a turn is about.")],
     at: OfScope,
@@ -129,19 +111,7 @@ def context(
     as_json: AsJson = False,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Print the facts to put before a turn; nothing where none bears on it.
-    \f
-
-    Args:
-        query: What the turn is about.
-        at: Scope and store of the memories.
-        semantic_limit: Largest number of facts, 0 or more.
-        category: Only facts of this category; None is any.
-        include_child_scopes: Also search every scope below.
-        max_tokens: Largest number of tokens to print, of four characters each; None is no limit.
-        as_json: Print JSON.
-        embedder: Names the embedder.
-    """  # noqa: D205, D301, D415
+    """Print the facts to put before a turn; nothing where none bears on it."""
     with to_search(at.store, embedder=embedder, retrieval=RetrievalSettings()) as memory:
         result = memory.context(
             query,
@@ -153,19 +123,13 @@ def context(
     print_answer(result.to_dict() if as_json else result.to_markdown(max_tokens=max_tokens))
 
 
-def review(
+@listed
+def _review(
     id: Annotated[str, typer.Argument(help="The id of the episode.")],
     rating: Annotated[str, typer.Argument(help="How it served: again, hard, good or easy.")],
     at: OfScope,
 ) -> None:
-    """Say how an episode served, so that it fades slower or faster from now on.
-    \f
-
-    Args:
-        id: Id of the episode.
-        rating: How it served.
-        at: Scope and store of the memories.
-    """  # noqa: D205, D301, D415
+    """Say how an episode served, so that it fades slower or faster from now on."""
     with to_change(at.store) as memory:
         memory.review(id, scope=at.scope, rating=rating)
 

@@ -66,7 +66,7 @@ DEFAULTS: Final = RunOptions()
 
 @app.command("locomo")
 @command
-def locomo(
+def _locomo(
     *,
     path: Annotated[Path, typer.Argument(envvar="LOCOMO_PATH", help=_LOCOMO, show_default=False)],
     profile: Profiles = None,
@@ -83,18 +83,7 @@ def locomo(
     ] = False,
     run: RunOptions = DEFAULTS,
 ) -> None:
-    """Measure on the conversations of LoCoMo: one session is one episode.
-    \f
-
-    Args:
-        path: LoCoMo's file.
-        profile: Names of the profiles to measure; None measures all.
-        ablation: Also measure the settings of the ablation.
-        conversation: Numbers of the conversations to measure, from 1; None measures all.
-        live: Also measure what is found before any flush, under each setting that searches what is queued.
-        paired: Also print the paired differences from the first profile.
-        run: Names the embedder and a file of vectors, and asks for JSON.
-    """  # noqa: D205, D301, D415
+    """Measure on the conversations of LoCoMo: one session is one episode."""
     from memory_retrievers.evaluation import report
     from memory_retrievers.evaluation.datasets import load_locomo
     from memory_retrievers.evaluation.measure import token_counter
@@ -119,7 +108,7 @@ def locomo(
 
 @app.command("own")
 @command
-def own(
+def _own(
     *,
     path: Annotated[
         Path,
@@ -137,17 +126,7 @@ def own(
     seed: Annotated[int, typer.Option(help="Splits the questions into those to choose by and those to test on.")] = 1,
     run: RunOptions = DEFAULTS,
 ) -> None:
-    """Measure on your own questions to a store, and suggest a setting.
-    \f
-
-    Args:
-        path: File of questions, one JSON object a line.
-        store: Place of the store.
-        profile: Names of the profiles to measure; None measures all, and other weights.
-        min_relevance: Least relevance of what counts as found, 0 to 1, or ``auto``.
-        seed: Splits the questions into those to choose by and those to test on.
-        run: Names the embedder and a file of vectors, and asks for JSON.
-    """  # noqa: D205, D301, D415
+    """Measure on your own questions to a store, and suggest a setting."""
     from memory_retrievers.evaluation import custom, report
     from memory_retrievers.evaluation.custom import DEFAULT, measure_own, measure_silence, suggest
 
@@ -187,20 +166,13 @@ def own(
 
 @app.command("synthetic")
 @command
-def synthetic(
+def _synthetic(
     *,
     seed: Annotated[int, typer.Option(help="Which set is made; the same for the same number.")] = 1,
     profile: Profiles = None,
     run: RunOptions = DEFAULTS,
 ) -> None:
-    """Measure on a small set made for this package: conversations, then what forgetting and review bring.
-    \f
-
-    Args:
-        seed: Seed of the conversations.
-        profile: Names of the profiles to measure; None measures all.
-        run: Names the embedder and a file of vectors, and asks for JSON.
-    """  # noqa: D205, D301, D415
+    """Measure on a small set made for this package: conversations, then what forgetting and review bring."""
     from memory_retrievers.evaluation import conversations as making
     from memory_retrievers.evaluation import report
     from memory_retrievers.evaluation.forgetting import forgetting_dataset, measure_forgetting
@@ -224,20 +196,13 @@ def synthetic(
 
 @app.command("silence")
 @command
-def silence(
+def _silence(
     *,
     path: Annotated[Path, typer.Argument(envvar="LOCOMO_PATH", help=_LOCOMO, show_default=False)],
     profile: Annotated[str, typer.Option(help=f"The profile to measure: {PROFILE_NAMES}.")] = "default",
     run: RunOptions = DEFAULTS,
 ) -> None:
-    """Measure whether relevance tells questions from those of another conversation, asked with the names exchanged.
-    \f
-
-    Args:
-        path: LoCoMo's file.
-        profile: Name of the profile to measure.
-        run: Names the embedder and a file of vectors, and asks for JSON.
-    """  # noqa: D205, D301, D415
+    """Measure whether relevance tells questions from those of another conversation, asked with the names exchanged."""
     from memory_retrievers.evaluation.datasets import load_locomo
     from memory_retrievers.evaluation.silence import ask, measured
     from memory_retrievers.evaluation.stores import FilledStores
@@ -257,7 +222,7 @@ def silence(
 
 @app.command("beam")
 @command
-def beam(
+def _beam(
     *,
     path: Annotated[
         Path, typer.Argument(help="Directory of BEAM's chats, for example chats/100K.", show_default=False)
@@ -268,14 +233,7 @@ def beam(
     ] = None,
     run: RunOptions = DEFAULTS,
 ) -> None:
-    """Measure on BEAM's update questions whether both statements are found, and the newer one first.
-    \f
-
-    Args:
-        path: Directory of BEAM's chats.
-        profile: Names of the profiles to measure; None measures the default.
-        run: Names the embedder and a file of vectors, and asks for JSON.
-    """  # noqa: D205, D301, D415
+    """Measure on BEAM's update questions whether both statements are found, and the newer one first."""
     from memory_retrievers.evaluation import report
     from memory_retrievers.evaluation.datasets import load_beam, measure_updates
     from memory_retrievers.evaluation.stores import FilledStores
@@ -297,7 +255,7 @@ def beam(
 
 @app.command("calibrate")
 @command
-def calibrate(
+def _calibrate(
     *,
     path: Annotated[
         Path | None, typer.Argument(help="Questions as for `eval own`. Without a file they are made of what is stored.")
@@ -307,16 +265,7 @@ def calibrate(
     as_json: AsJson = False,
     embedder: EmbedderOptions = DEFAULTS,
 ) -> None:
-    """Fit relevance and its floor for the embedder of a store, and keep them there.
-    \f
-
-    Args:
-        path: File of questions, one JSON object a line; None makes questions of what is stored.
-        store: Place of the store.
-        dry_run: Store nothing.
-        as_json: Print JSON.
-        embedder: Names the embedder.
-    """  # noqa: D205, D301, D415
+    """Fit relevance and its floor for the embedder of a store, and keep them there."""
     from memory_retrievers.evaluation import calibration, custom
     from memory_retrievers.retrieval.relevance import noted
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, AsJson, Store, Yes
+from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, AsJson, Store, Yes, listed
 from memory_retrievers.cli.options import BUNDLED, EmbedderOptions
 from memory_retrievers.cli.output import (
     in_json,
@@ -36,7 +36,8 @@ from memory_retrievers.text.passages import Searched
 PROBLEMS: Final = 1  # the exit code
 
 
-def backup(
+@listed
+def _backup(
     target: Annotated[
         Place, typer.Argument(parser=Place.named, metavar="TARGET", help="A directory that does not exist yet.")
     ],
@@ -48,7 +49,8 @@ def backup(
         memory.backup(directory)
 
 
-def export(
+@listed
+def _export(
     target: Annotated[Path, typer.Argument(help="A file that does not exist yet, or - for standard output.")],
     store: Store = DEFAULT_STORE,
     scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and those below it.")] = None,
@@ -57,15 +59,7 @@ def export(
         bool, typer.Option("--incomplete", help="Also what a migrate that has not ended has brought so far.")
     ] = False,
 ) -> None:
-    """Write all memories with their vectors to one file of JSON lines, and print how many there are.
-    \f
-
-    Args:
-        target: File to write; it must not exist. "-" is standard output, which gets the lines once they are whole.
-        store: Place of the store.
-        scope: Only this scope and those below it; None exports all.
-        incomplete: Also from a store into which a ``migrate`` has not ended.
-    """  # noqa: D205, D301, D415
+    """Write all memories with their vectors to one file of JSON lines, and print how many there are."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "export") if str(target) == "-" else target
         with to_change(store, read_only=True) as memory, progress_bar("exporting") as progress:
@@ -77,7 +71,8 @@ def export(
             shutil.copyfileobj(lines, sys.stdout.buffer)
 
 
-def import_(
+@listed
+def _import(
     source: Annotated[Path, typer.Argument(help="A file that export wrote.")],
     into: Annotated[
         Place,
@@ -87,14 +82,7 @@ def import_(
     ],
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Make a store from a file that export wrote, and print what it holds; nothing is embedded again.
-    \f
-
-    Args:
-        source: File that ``export`` wrote.
-        into: Directory of the new store, missing or empty.
-        embedder: Names the embedder.
-    """  # noqa: D205, D301, D415
+    """Make a store from a file that export wrote, and print what it holds; nothing is embedded again."""
     directory = into.required_directory(otherwise="import into a new directory, then migrate that")
     found, known_by = embedder.load(), embedder.embedder_id
     with progress_bar("importing") as progress:
@@ -104,7 +92,8 @@ def import_(
     print_statistics(statistics)
 
 
-def migrate(
+@listed
+def _migrate(
     *,
     source: Annotated[
         Place,
@@ -121,13 +110,7 @@ def migrate(
     The store it comes from stays as it is; if something in it is damaged, nothing is moved and the error names it.
     Nothing is embedded again. Interrupted, the same command goes on where it was. What differs in the end, or is not
     whole, is printed line by line, and the exit code is 1.
-    \f
-
-    Args:
-        source: Place of the store; no other process may write it.
-        target: New place, missing or an empty store.
-        as_json: Print JSON.
-    """  # noqa: D301
+    """
     from memory_retrievers.storage import migrate as moving  # here, so that the other commands start without it
 
     with moved_from(source) as ledger, moved_into(target, source=source) as store:
@@ -143,7 +126,8 @@ def migrate(
         raise typer.Exit(PROBLEMS)
 
 
-def verify(store: Store = DEFAULT_STORE) -> None:
+@listed
+def _verify(store: Store = DEFAULT_STORE) -> None:
     """Look whether the store is whole: print counts and every problem, and end with 1 if there are any."""
     report = _looked_through(store)
     print_report(report)
@@ -151,7 +135,8 @@ def verify(store: Store = DEFAULT_STORE) -> None:
         raise typer.Exit(PROBLEMS)
 
 
-def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
+@listed
+def _doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
     """Say what uses the store, how it is, and what to do about what is wrong; end with 1 if anything is.
 
     It changes nothing, and works beside all who use the store and on stores of any version.
@@ -170,7 +155,8 @@ def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
         raise typer.Exit(PROBLEMS)
 
 
-def rebuild(
+@listed
+def _rebuild(
     what: Annotated[str, typer.Argument(metavar=f"[{'|'.join(get_args(Index))}]", help="Which indexes.")] = "all",
     store: Store = DEFAULT_STORE,
 ) -> None:
@@ -182,21 +168,16 @@ def rebuild(
         memory.rebuild(index)
 
 
-def purge(store: Store = DEFAULT_STORE) -> None:
+@listed
+def _purge(store: Store = DEFAULT_STORE) -> None:
     """Remove what has expired, and clear the last byte of what was forgotten."""
     with to_change(store) as memory, progress_bar("purging"):
         memory.purge()
 
 
-def reembed(store: Store = DEFAULT_STORE, embedder: EmbedderOptions = BUNDLED, yes: Yes = False) -> None:
-    """Make all vectors anew by another embedder; the one that filled the store need not be at hand.
-    \f
-
-    Args:
-        store: Place of the store.
-        embedder: Names the embedder, and what to record for it.
-        yes: Confirms the change; without it nothing is changed.
-    """  # noqa: D205, D301, D415
+@listed
+def _reembed(store: Store = DEFAULT_STORE, embedder: EmbedderOptions = BUNDLED, yes: Yes = False) -> None:
+    """Make all vectors anew by another embedder; the one that filled the store need not be at hand."""
     store.require_store()
     noted = store.noted_embedder()
     if noted is not None and not yes:
@@ -208,21 +189,15 @@ def reembed(store: Store = DEFAULT_STORE, embedder: EmbedderOptions = BUNDLED, y
         memory.reembed(found, embedder_id=embedder.embedder_id, progress=progress)
 
 
-def reindex(
+@listed
+def _reindex(
     passages: Annotated[
         str, typer.Argument(metavar=f"[{'|'.join(get_args(Searched))}]", help="What of an episode is searched.")
     ] = "turns",
     store: Store = DEFAULT_STORE,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Index the messages of all episodes too, or only their summaries; print how many episodes were changed.
-    \f
-
-    Args:
-        passages: ``turns`` or ``summary``.
-        store: Place of the store.
-        embedder: Names the embedder.
-    """  # noqa: D205, D301, D415
+    """Index the messages of all episodes too, or only their summaries; print how many episodes were changed."""
     searched: Searched | None = next((known for known in get_args(Searched) if known == passages), None)
     if searched is None:
         raise ValidationError(f"unknown passages {passages!r}; one of: {', '.join(get_args(Searched))}")
@@ -244,7 +219,8 @@ def _looked_through(store: Place) -> VerificationReport:
         return VerificationReport(problems=(str(error),))
 
 
-def import_chroma(
+@listed
+def _import_chroma(
     *,
     collection: Annotated[str, typer.Option("--collection", help="The name of the collection.")],
     path: Annotated[
@@ -271,20 +247,7 @@ def import_chroma(
 
     The embedder must be the one the collection was filled with. Run again, it goes on where it stopped, and takes in
     what is new or has changed.
-    \f
-
-    Args:
-        collection: Name of the collection.
-        path: Chroma's directory; either this or ``url``.
-        url: Address of Chroma's server.
-        scope: Scope of the new facts; either this or ``scope_key``.
-        scope_key: Metadata key that holds a document's scope.
-        text_key: Metadata key of the text; None is the document.
-        where: Filter of Chroma's as a JSON object; None takes all documents.
-        category: Category of the new facts.
-        store: Place of the store.
-        embedder: Names the embedder.
-    """  # noqa: D301
+    """
     if (path is None) == (url is None):
         raise ValidationError("where is the collection: give either --path or --url")
     if (scope is None) == (scope_key is None):

@@ -20,6 +20,7 @@ from memory_retrievers.cli.app import (
     OfScope,
     Ranking,
     Store,
+    listed,
 )
 from memory_retrievers.cli.options import PAIRS, OptionGroup, json_object, metadata_of
 from memory_retrievers.cli.output import (
@@ -90,7 +91,8 @@ LIMITS: Final = Limits()
 RANKING: Final = Ranking()
 
 
-def retrieve(
+@listed
+def _retrieve(
     *,
     query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
     at: OfScope,
@@ -115,24 +117,7 @@ def retrieve(
     ] = False,
     ranking: Ranking = RANKING,
 ) -> None:
-    """Print the memories that answer a question.
-    \f
-
-    Args:
-        query: Text to search for.
-        at: Scope and store of the memories.
-        limits: Largest numbers of episodes and facts, 0 or more, and whether to search below.
-        category: Only facts of this category; None is any.
-        filters: Only memories that these let through.
-        min_relevance: Least relevance of what is printed, 0 to 1, or ``auto``.
-        as_of: Moment whose memories are searched; None is now.
-        exclude_conversation: Conversation whose episodes are left out.
-        detail: Level of detail of episodes.
-        max_tokens: Largest number of tokens to print, of four characters each; None is no limit.
-        as_json: Print JSON.
-        explain: Print the explanation of the ranking instead.
-        ranking: Names the ranking profile and the embedder.
-    """  # noqa: D205, D301, D415
+    """Print the memories that answer a question."""
     level = parse_detail(detail)
     options = SearchOptions(
         category=category, min_relevance=min_relevance, as_of=as_of, exclude_conversation=exclude_conversation
@@ -151,7 +136,8 @@ def retrieve(
     print_answer(result.to_dict() if as_json else markdown)
 
 
-def explain_missing(
+@listed
+def _explain_missing(
     *,
     id: Annotated[str, typer.Argument(help="The id of the memory.")],
     query: Annotated[str, typer.Argument(help="What it should answer.")],
@@ -162,19 +148,7 @@ def explain_missing(
     as_json: AsJson = False,
     ranking: Ranking = RANKING,
 ) -> None:
-    """Tell which stage of a retrieval drops a memory, or that none does.
-    \f
-
-    Args:
-        id: Id of the memory.
-        query: Query that the memory should answer.
-        at: Scope and store of the memories.
-        limits: Largest numbers of episodes and facts, 0 or more, and whether to search below.
-        category: Only facts of this category; None is any.
-        min_relevance: Least relevance of what is found, 0 to 1, or ``auto``.
-        as_json: Print JSON.
-        ranking: Names the ranking profile and the embedder.
-    """  # noqa: D205, D301, D415
+    """Tell which stage of a retrieval drops a memory, or that none does."""
     with to_search(at.store, embedder=ranking, retrieval=ranking.settings()) as memory:
         explained = memory.explain_missing(
             id, query=query, scope=at.scope, category=category, min_relevance=min_relevance, **asdict(limits)
@@ -182,7 +156,8 @@ def explain_missing(
     print_answer(explained.to_dict() if as_json else explained.to_text())
 
 
-def recent(
+@listed
+def _recent(
     *,
     at: OfScope,
     limit: Annotated[int, typer.Option(help="At most this many of either kind, 1 to 100.")] = 10,
@@ -190,41 +165,27 @@ def recent(
     facts: Annotated[bool, typer.Option("--facts", help="Also print the newest facts.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the newest episodes.
-    \f
-
-    Args:
-        at: Scope and store of the memories.
-        limit: Largest number of either kind, 1 to 100.
-        days: Only memories stored in the last so many days; None is any age.
-        facts: Also print facts.
-        as_json: Print JSON.
-    """  # noqa: D205, D301, D415
+    """Print the newest episodes."""
     with to_look_into(at.store) as memory:
         result = memory.recent(at.scope, limit=limit, days_limit=days, facts=facts)
     print_answer(result.to_dict() if as_json else result.to_markdown())
 
 
-def profile(
+@listed
+def _profile(
     at: OfScope,
     max_tokens: Annotated[int, typer.Option(help="At most this many tokens of markdown.", min=0)] = PROFILE_TOKENS,
     as_json: AsJson = False,
 ) -> None:
-    """Print what a model should always know: guidelines, identity, preferences and pinned facts.
-    \f
-
-    Args:
-        at: Scope and store of the memories.
-        max_tokens: Largest length of the markdown in tokens, 0 or more.
-        as_json: Print JSON, with every such fact.
-    """  # noqa: D205, D301, D415
+    """Print what a model should always know: guidelines, identity, preferences and pinned facts."""
     with to_look_into(at.store) as memory:
         result = memory.profile(at.scope)
     markdown = result.to_markdown(max_tokens=max_tokens) or nothing_told(result, max_tokens)
     print_answer(result.to_dict() if as_json else markdown)
 
 
-def list_memories(
+@listed
+def _list(
     at: OfScope,
     kind: Annotated[str | None, typer.Option(help="Only episodic, or only semantic memories.")] = None,
     limit: Annotated[int, typer.Option(help="At most this many, 1 to 1000.")] = 50,
@@ -232,16 +193,7 @@ def list_memories(
     *,
     filters: FilterGroup = NO_FILTERS,
 ) -> None:
-    """List what a scope holds, newest first; where more follows, standard error says how to go on.
-    \f
-
-    Args:
-        at: Scope and store of the memories.
-        kind: ``episodic`` or ``semantic``; None lists both.
-        limit: Largest number of memories, 1 to 1000.
-        cursor: Cursor of the page before; None is the first page.
-        filters: Only memories that these let through.
-    """  # noqa: D205, D301, D415
+    """List what a scope holds, newest first; where more follows, standard error says how to go on."""
     with to_look_into(at.store) as memory:
         page = memory.list(at.scope, kind=kind, cursor=cursor, limit=limit, **filters.parsed())
     print_memories(page.memories)
@@ -249,40 +201,37 @@ def list_memories(
         print_text(f"--cursor {page.cursor}", err=True)
 
 
-def get(id: Annotated[str, typer.Argument(help="The id of the memory.")], at: OfScope) -> None:
+@listed
+def _get(id: Annotated[str, typer.Argument(help="The id of the memory.")], at: OfScope) -> None:
     """Print all of one memory as JSON."""
     with to_look_into(at.store) as memory:
         found = memory.get(id, scope=at.scope)
     print_memory(found)
 
 
-def history(id: Annotated[str, typer.Argument(help="The id of the fact.")], at: OfScope) -> None:
+@listed
+def _history(id: Annotated[str, typer.Argument(help="The id of the fact.")], at: OfScope) -> None:
     """List what a fact has said, and what it replaced or was replaced by, in the order of validity."""
     with to_look_into(at.store) as memory:
         versions = memory.history(id, scope=at.scope)
     print_versions(versions)
 
 
-def events(
+@listed
+def _events(
     at: OfScope,
     id: Annotated[str | None, typer.Argument(help="The id of a memory; all of the scope if left out.")] = None,
     *,
     limit: Annotated[int, typer.Option(help="At most this many, 1 to 1000.")] = 100,
 ) -> None:
-    """List what happened to a memory, or to those of a scope: when, what, by which way, by whom; newest first.
-    \f
-
-    Args:
-        at: Scope and store of the memories.
-        id: Id of the memory; None is all.
-        limit: Largest number of entries.
-    """  # noqa: D205, D301, D415
+    """List what happened to a memory, or to those of a scope: when, what, by which way, by whom; newest first."""
     with to_look_into(at.store) as memory:
         found = memory.events(at.scope, id=id, limit=limit)
     print_events(found)
 
 
-def diff(
+@listed
+def _diff(
     at: OfScope,
     since: Annotated[str, typer.Option(help="The earlier moment, as ISO 8601; UTC where it names no zone.")],
     *,
@@ -291,17 +240,7 @@ def diff(
     limit: Annotated[int, typer.Option(help="At most this many memories, 1 to 1000.")] = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a scope knows at one moment and did not know, or knew otherwise, at another.
-    \f
-
-    Args:
-        at: Scope and store of the memories.
-        since: The earlier moment.
-        until: The later moment; None is now.
-        include_child_scopes: The scopes below as well.
-        limit: Largest number of memories.
-        as_json: Print JSON, with all of each memory.
-    """  # noqa: D205, D301, D415
+    """Show what a scope knows at one moment and did not know, or knew otherwise, at another."""
     with to_look_into(at.store) as memory:
         found = memory.diff(at.scope, since=since, until=until, include_child_scopes=include_child_scopes, limit=limit)
     if as_json:
@@ -310,7 +249,8 @@ def diff(
         print_diff(found)
 
 
-def scopes(
+@listed
+def _scopes(
     store: Store = DEFAULT_STORE,
     scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and those below it.")] = None,
 ) -> None:
@@ -321,20 +261,14 @@ def scopes(
         print_text(name)
 
 
-def stats(
+@listed
+def _stats(
     store: Store = DEFAULT_STORE,
     scope: Annotated[str | None, typer.Option("--scope", help="Count in this scope only.")] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Count what the store, or one scope, holds.
-    \f
-
-    Args:
-        store: Place of the store.
-        scope: Count in this scope only; None counts in all.
-        as_json: Print JSON.
-    """  # noqa: D205, D301, D415
+    """Count what the store, or one scope, holds."""
     with to_look_into(store) as memory:
         statistics = memory.stats(scope)
     if as_json:
@@ -343,7 +277,8 @@ def stats(
         print_statistics(statistics)
 
 
-def inspect(
+@listed
+def _inspect(
     *,
     out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="A file that does not exist yet.")],
     store: Store = DEFAULT_STORE,
@@ -357,18 +292,7 @@ def inspect(
     ] = inspection.DEFAULT_LIMIT,
     ranking: Ranking = RANKING,
 ) -> None:
-    """Write one HTML file to look at: memories with search, forgetting curves, what waits, and why an answer.
-    \f
-
-    Args:
-        out: File to write; it must not exist.
-        store: Place of the store.
-        scope: Only this scope and those below it; None shows all.
-        query: Query to explain in ``scope``; None explains none.
-        limits: Largest numbers of episodes and facts in the answer, 0 or more, and whether to search below.
-        limit: Largest number of memories shown of each scope, 1 to 1000.
-        ranking: Names the ranking profile and the embedder.
-    """  # noqa: D205, D301, D415
+    """Write one HTML file to look at: memories with search, forgetting curves, what waits, and why an answer."""
     settings = ranking.settings()
     if query is not None and scope is None:
         raise ValidationError("--query needs --scope: a question is asked of one scope, for example user/alice")

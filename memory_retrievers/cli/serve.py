@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from memory_retrievers.cli.app import DEFAULT_STORE, OfScope, Store
+from memory_retrievers.cli.app import DEFAULT_STORE, OfScope, Store, listed
 from memory_retrievers.cli.options import (
     BUNDLED,
     DEFAULTS,
@@ -32,7 +32,8 @@ TOKENS: Final = "MEMORY_RETRIEVERS_TOKENS"
 MCP_TOKEN: Final = "MEMORY_RETRIEVERS_MCP_TOKEN"  # noqa: S105 - its name
 
 
-def serve(
+@listed
+def _serve(
     *,
     store: Store = DEFAULT_STORE,
     port: Annotated[int, typer.Option(help="The port; 0 is any that is free.", min=0, max=65_535)] = 8_000,
@@ -55,21 +56,7 @@ def serve(
     allow_scopes: Annotated[bool, typer.Option("--allow-scopes", help="Offer the tools' scope arguments.")] = False,
     model: ModelOptions = DEFAULTS,
 ) -> None:
-    """Serve a store over HTTP until Ctrl-C: what is under way is finished, then the store is closed.
-    \f
-
-    Args:
-        store: Place of the store.
-        port: Port to listen on, 0 to 65535; 0 takes a free one.
-        host: Address to listen on; other than loopback needs tokens.
-        tokens: File of tokens, one a line.
-        allow_host: Host names of this server.
-        allow_origin: Origins of web pages that may call.
-        max_body_bytes: Largest size of a request in bytes, 1 or more.
-        requests_per_minute: Largest rate of each token, or each address.
-        allow_scopes: Offer the tools' scope arguments.
-        model: Names the models, the profile and the settings.
-    """  # noqa: D205, D301, D415
+    """Serve a store over HTTP until Ctrl-C: what is under way is finished, then the store is closed."""
     from memory_retrievers import server
 
     rules = server.ServerSettings(
@@ -107,7 +94,8 @@ def _tokens(file: Path | None) -> tuple[AccessToken, ...]:
     return found
 
 
-def mcp(
+@listed
+def _mcp(
     *,
     at: OfScope,
     root: Annotated[str | None, typer.Option(help="The scope no client can leave; --scope if left out.")] = None,
@@ -134,22 +122,7 @@ def mcp(
     """Serve a memory to MCP clients: its tools, its newest memories, and a prompt on how to use them.
 
     Whose memory it is, is fixed here; clients cannot leave it.
-    \f
-
-    Args:
-        at: Scope and store of the memories.
-        root: Scope that no client can leave; None is that of the memories.
-        allow_scopes: Offer the tools' scope arguments.
-        tools: ``essential``, ``all``, ``read``, or names with commas between them.
-        read_only: Offer no tool that writes.
-        http: Serve streamable HTTP; standard input and output otherwise.
-        host: Address to listen on with ``http``.
-        port: Port to listen on with ``http``.
-        token: Bearer token that HTTP clients must send; None needs none, on loopback only.
-        sync_directory: Directory of ``memory_sync``, with one for the scope in it, unless ``root`` is given; None lets
-            no tool touch a file.
-        model: Names the models, the profile and the settings.
-    """  # noqa: D301
+    """
     from memory_retrievers.server.mcp import McpOffer
     from memory_retrievers.server.mcp_sdk import serve_http, serve_stdio
     from memory_retrievers.server.settings import is_loopback
@@ -177,7 +150,8 @@ JOURNAL: Final = "window-changes.jsonl"
 """In the directory of a store: who has changed what in a window, and when."""
 
 
-def ui(
+@listed
+def _ui(
     *,
     store: Store = DEFAULT_STORE,
     port: Annotated[int, typer.Option(help="The port; 0 is any that is free.", min=0, max=65_535)] = 0,
@@ -191,18 +165,7 @@ def ui(
     """Open a live window into a store, for the browser on this machine, until Ctrl-C.
 
     It works beside all who use the store. The address that is printed opens it once, in one browser.
-    \f
-
-    Args:
-        store: Place of the store, which must exist.
-        port: Port on 127.0.0.1, 0 to 65535; 0 takes a free one.
-        open_browser: Open the address in the browser.
-        read_only: Only look.
-        scope: Only this scope and those below it; None shows all.
-        profile: Name of a profile.
-        settings: File of settings; None is the profile's.
-        embedder: Names the embedder.
-    """  # noqa: D301
+    """
     from memory_retrievers import window
 
     store.require_store()  # looking must not make one

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from memory_retrievers.cli.app import BAD_INPUT, DEFAULT_STORE, PLACE, OfScope, Store, Yes, command
+from memory_retrievers.cli.app import BAD_INPUT, DEFAULT_STORE, PLACE, OfScope, Store, Yes, command, listed
 from memory_retrievers.cli.options import BUNDLED, PAIRS, EmbedderOptions, metadata_of
 from memory_retrievers.cli.output import print_json, print_line, print_table, print_text
 from memory_retrievers.cli.stores import Place, to_change, to_fill, to_search
@@ -27,7 +27,8 @@ from memory_retrievers.tools.sync import MAX_BYTES
 from memory_retrievers.tools.tool import ToolPolicy
 
 
-def remember(
+@listed
+def _remember(
     *,
     at: OfScope,
     fact: Annotated[str | None, typer.Option(help="One sentence to remember as a fact.")] = None,
@@ -50,19 +51,7 @@ def remember(
 
     An episode has a summary and may have a title, messages (role, content, timestamp), surprise (0 to 1), start_at,
     end_at and the other fields of EpisodicMemory.new.
-    \f
-
-    Args:
-        at: Scope and store of the memories.
-        fact: Sentence to store as a fact; None reads an episode from standard input.
-        category: Category of the fact; None is ``note``.
-        keyword: Keywords of the fact.
-        tag: Tags of the fact.
-        metadata: Metadata of the fact, as pairs or a JSON object.
-        replaces: Id of a fact that it replaces.
-        allow_duplicates: Store it even if it is known.
-        embedder: Names the embedder.
-    """  # noqa: D301
+    """
     scope_paths.parse(at.scope)
     draft: Draft
     if fact is not None:
@@ -88,7 +77,8 @@ def remember(
         print_line(f"near, and differs: {near.id} {near.fact}", err=True)
 
 
-def update(
+@listed
+def _update(
     id: Annotated[str, typer.Argument(help="The id of the memory.")],
     *,
     at: OfScope,
@@ -105,23 +95,7 @@ def update(
     metadata: Annotated[list[str] | None, typer.Option(metavar=PAIRS, help="All of it; repeatable.")] = None,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Change fields of a memory, each as a whole; what a fact said until now stays in its history.
-    \f
-
-    Args:
-        id: Id of the memory.
-        at: Scope and store of the memories.
-        fact: New text of a fact.
-        correct: Mend it in place.
-        summary: New summary of an episode.
-        title: New title of an episode.
-        category: New category of a fact.
-        keyword: New keywords of a fact, all of them.
-        tag: New tags, all of them.
-        importance: New importance.
-        metadata: New metadata, as pairs or a JSON object.
-        embedder: Names the embedder.
-    """  # noqa: D205, D301, D415
+    """Change fields of a memory, each as a whole; what a fact said until now stays in its history."""
     at.store.require_store()
     given = {
         "fact": fact,
@@ -140,31 +114,27 @@ def update(
         memory.update(id, scope=at.scope, correct=correct, **fields)
 
 
-def invalidate(id: Annotated[str, typer.Argument(help="The id of the fact.")], at: OfScope) -> None:
+@listed
+def _invalidate(id: Annotated[str, typer.Argument(help="The id of the fact.")], at: OfScope) -> None:
     """Mark a fact as no longer true: it is kept, and no longer found."""
     with to_change(at.store) as memory:
         memory.invalidate(id, scope=at.scope)
 
 
-def forget(id: Annotated[str, typer.Argument(help="The id of the memory.")], at: OfScope) -> None:
+@listed
+def _forget(id: Annotated[str, typer.Argument(help="The id of the memory.")], at: OfScope) -> None:
     """Remove a memory for good, with every trace of it."""
     with to_change(at.store) as memory:
         memory.forget(id, scope=at.scope)
 
 
-def forget_scope(
+@listed
+def _forget_scope(
     scope: Annotated[str, typer.Argument(help="Whose memories, with all scopes below.")],
     store: Store = DEFAULT_STORE,
     yes: Yes = False,
 ) -> None:
-    """Remove everything that a scope and the scopes below it hold, and print how many memories went.
-    \f
-
-    Args:
-        scope: Scope to remove, with all scopes below.
-        store: Place of the store.
-        yes: Confirms the change; without it nothing is changed.
-    """  # noqa: D205, D301, D415
+    """Remove everything that a scope and the scopes below it hold, and print how many memories went."""
     scope_paths.parse(scope)
     if not yes:
         raise ValidationError(f"this removes all memories in {scope!r} and below for good: give --yes to do it")
@@ -189,21 +159,15 @@ def _episode_from_standard_input(scope: str) -> Draft:
 DEMO_STORE: Final = Place.named(".demo-memory")
 
 
-def demo(
+@listed
+def _demo(
     store: Annotated[
         Place, typer.Option("--store", parser=Place.named, metavar=PLACE, help="Where to keep the sample history.")
     ] = DEMO_STORE,
     scope: Annotated[str, typer.Option("--scope", help="Whose memories the sample history becomes.")] = samples.SCOPE,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Ask a sample history three questions; it is loaded on the first run.
-    \f
-
-    Args:
-        store: Place of the sample history.
-        scope: Scope of the sample history.
-        embedder: Names the embedder.
-    """  # noqa: D205, D301, D415
+    """Ask a sample history three questions; it is loaded on the first run."""
     scope_paths.parse(scope)
     with to_fill(store, embedder=embedder) as memory:
         _load_samples_once(memory, scope)
@@ -237,7 +201,7 @@ AllowScopes: TypeAlias = Annotated[
 
 @tools.command("list")
 @command
-def list_tools(
+def _list_tools(
     *,
     allow_scopes: AllowScopes = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print their descriptions for a model, as JSON.")] = False,
@@ -261,7 +225,7 @@ def list_tools(
 
 @tools.command("call")
 @command
-def call(
+def _call(
     *,
     name: Annotated[str, typer.Argument(help="The name of the tool.")],
     at: OfScope,
@@ -274,17 +238,7 @@ def call(
     """Call a tool and print its result as JSON; where the tool fails, that is the error object, and exit code 2.
 
     Unlike the other commands, this counts as a use of what is found: it is what an agent does.
-    \f
-
-    Args:
-        name: Name of the tool.
-        at: Scope and store of the memories.
-        arguments: Arguments of the tool, as a JSON object.
-        root: Scope that no client can leave; None is that of the memories.
-        allow_scopes: Offer the tools' scope arguments.
-        sync_directory: Directory of ``memory_sync``; None lets no tool touch a file.
-        embedder: Names the embedder.
-    """  # noqa: D301
+    """
     given = _object(arguments)
     rules = ToolPolicy(root=root or at.scope, allow_scopes=allow_scopes, sync_directory=sync_directory)
     writes = find_tool(name).writes

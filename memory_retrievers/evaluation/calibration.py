@@ -111,7 +111,13 @@ def _hits(asked: CalibrationQuestion, memory: AgentMemory) -> Iterator[Example]:
 
 
 def fitted(chosen: Sequence[Example], *, fewer: float = 0.0, personal: float = 0.0) -> Weights:
-    """Weights of a logistic regression over all hits; what would be negative is left out, and what is given stays."""
+    """Weights of a logistic regression over all hits; what would be negative is left out, and what is given stays.
+
+    Args:
+        chosen: Examples of one kind, at least one.
+        fewer: The given weight of ``fewer``.
+        personal: The given weight of ``personal``.
+    """
     import numpy as np
 
     every = [evidence for example in chosen for evidence in example.evidence]

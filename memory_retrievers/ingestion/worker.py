@@ -52,7 +52,13 @@ def without_repeats(
 
 
 def process_queue(memory: Memory, scope: str, *, process: Process) -> None:
-    """See to it that what is due in a scope becomes memories; where that fails, the next message brings another try."""
+    """See to it that what is due in a scope becomes memories; where that fails, the next message brings another try.
+
+    Args:
+        memory: The memory.
+        scope: The scope of the conversation.
+        process: When: see :data:`Process`.
+    """
     try:
         if process == "background":
             memory.start_worker()

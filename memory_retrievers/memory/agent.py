@@ -635,7 +635,12 @@ class AgentMemory(BaseMemory):
     def explain(self, query: str, *, scope: str, **options: Unpack[SearchOptions]) -> ExplainedRetrieval:
         """Why :meth:`retrieve` returns what it returns: the place and score of each memory by every stage.
 
-        The arguments are those of :meth:`retrieve`. Nothing is filed for review.
+        Nothing is filed for review.
+
+        Args:
+            query: What is looked for.
+            scope: The scope that is searched.
+            **options: As for :meth:`retrieve`.
 
         Raises:
             ValidationError: An argument breaks a rule.

@@ -19,7 +19,7 @@ def _told(command: TyperCommand | TyperGroup, name: str, *, level: int) -> Itera
     """A command and those below it."""
     if level > 1:
         yield f"{'#' * level} `{name}`"
-        yield (getattr(command, "help", "") or "").replace("\f", "").strip()
+        yield (getattr(command, "help", "") or "").strip()
         if rows := list(_rows(command)):
             yield "\n".join(("| | what it is |", "|---|---|", *rows))
     for below, each in getattr(command, "commands", {}).items():

@@ -28,6 +28,13 @@ WITH_PROFILES = {
 }
 
 
+@pytest.mark.parametrize(("name", "command"), commands().items())
+def test_a_command_says_what_it_does_and_describes_whatever_it_takes(name, command):
+    assert command.help
+    assert "\f" not in command.help
+    assert [each.name for each in command.params if not each.help] == []
+
+
 def test_every_command_that_ranks_takes_a_profile():
     ranking = {"retrieve", "explain-missing", "inspect", "eval locomo", "eval own", "eval synthetic"}
     assert ranking <= set(WITH_PROFILES)
