@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_retrievers.backends.embeddings import minilm
-from memory_retrievers.evaluation.conversations import synthetic
 from memory_retrievers.evaluation.samples import load_history
+from memory_retrievers.evaluation.synthetic import synthetic
 from memory_retrievers.models import EpisodicDraft
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent

@@ -173,14 +173,13 @@ def _synthetic(
     run: RunOptions = DEFAULTS,
 ) -> None:
     """Measure on a small set made for this package: conversations, then what forgetting and review bring."""
-    from memory_retrievers.evaluation import conversations as making
     from memory_retrievers.evaluation import report
-    from memory_retrievers.evaluation.forgetting import forgetting_dataset, measure_forgetting
     from memory_retrievers.evaluation.measure import token_counter
+    from memory_retrievers.evaluation.synthetic import forgetting_dataset, measure_forgetting, synthetic
 
     tokens = token_counter()
     remembered = run.remembered()
-    conversations = making.synthetic(seed=seed)
+    conversations = synthetic(seed=seed)
     chats = _measured(conversations, _settings(profile, ablation=False), remembered, tokens)
     lives = measure_forgetting(forgetting_dataset(seed=seed), embedder=remembered, watched=progress_bar)
     remembered.save()

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.evaluation.conversations import synthetic
 from memory_retrievers.evaluation.custom import Pair
 from memory_retrievers.evaluation.silence import LOSS, Asked, Silence, measured
+from memory_retrievers.evaluation.synthetic import synthetic
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMemory
 from memory_retrievers.models.contents import Progress

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.evaluation.conversations import synthetic
+from memory_retrievers.evaluation.synthetic import synthetic
 from memory_retrievers.testing import HashEmbedder
 
 HASHED = ("--embedder", "memory_retrievers.testing:HashEmbedder")

@@ -7,10 +7,17 @@ import pytest
 
 from memory_retrievers import RetrievalSettings
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
-from memory_retrievers.evaluation.conversations import synthetic
-from memory_retrievers.evaluation.forgetting import AGELESS, CHANGED, KEPT, USED, forgetting_dataset, measure_forgetting
 from memory_retrievers.evaluation.measure import by_category, figures, measure, token_counter
 from memory_retrievers.evaluation.stores import FilledStores, RememberedVectors
+from memory_retrievers.evaluation.synthetic import (
+    AGELESS,
+    CHANGED,
+    KEPT,
+    USED,
+    forgetting_dataset,
+    measure_forgetting,
+    synthetic,
+)
 
 pytestmark = pytest.mark.slow
 

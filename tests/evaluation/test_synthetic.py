@@ -1,7 +1,6 @@
 import pytest
 
-from memory_retrievers.evaluation.conversations import synthetic
-from memory_retrievers.evaluation.forgetting import AGELESS, CHANGED, KEPT, USED, forgetting_dataset
+from memory_retrievers.evaluation.synthetic import AGELESS, CHANGED, KEPT, USED, forgetting_dataset, synthetic
 
 
 def test_the_same_seed_makes_the_same_conversations():

@@ -1,4 +1,8 @@
-"""Synthetic lives, and the effect of forgetting and review on questions about them."""
+"""Synthetic conversations and lives, made from a seed; the effect of forgetting and review on questions about lives.
+
+They were written for this package, their texts in ``samples/synthetic.json``: friends who talk about trips, pets, work
+and meals, and people who tell what changes in ten months. They are easy: they show that search works, not how well.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib import resources
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pydantic import BaseModel
+
+from memory_retrievers.evaluation import samples
 from memory_retrievers.evaluation.conversations import Conversation, Question, Session, Turn
 from memory_retrievers.evaluation.measure import Score, measure
 from memory_retrievers.evaluation.stores import FilledStores, Use
@@ -19,6 +28,11 @@ from memory_retrievers.settings import RetrievalSettings
 if TYPE_CHECKING:
     from memory_retrievers.protocols import Embedder
 
+
+CONVERSATIONS_BEGIN: Final = datetime(2024, 1, 8, 18, 30, tzinfo=UTC)
+SESSIONS: Final = 12
+TOPICS: Final = 3
+"""Number of topics of one sitting."""
 
 CHANGED: Final = "changed"
 """It was one thing and is another now: the newer memory is right."""
@@ -39,10 +53,31 @@ DAYS: Final = 330
 USES: Final = (4, 12, 30, 65, 120)
 """Days from the mention of a fact to its uses, for one that keeps being used; the intervals grow as in practice."""
 
-_PEOPLE: Final = ("Adaeze", "Benno", "Chiara", "Dragan", "Elin", "Fatou", "Goran", "Hedda", "Imre", "Jovana")
+
+class _Topic(BaseModel):
+    """A topic of one speaker, what is said and asked about it, and what it can be about, each with its detail.
+
+    The answer does not repeat what it is about; the answer to ``about_all`` is every such statement of the speaker.
+    """
+
+    statement: str
+    asked: str
+    answered: str
+    about_statement: str
+    about_answer: str
+    about_all: str
+    values: tuple[tuple[str, str], ...]
 
 
-class _Slot(NamedTuple):
+class _Conversations(BaseModel):
+    pairs: tuple[tuple[str, str], ...]
+    topics: tuple[_Topic, ...]
+    openings: tuple[str, ...]
+    asides: tuple[str, ...]
+    closings: tuple[str, ...]
+
+
+class _Slot(BaseModel):
     """An attribute with one value at a time: wordings, question and possible values."""
 
     wordings: tuple[str, str]
@@ -50,86 +85,101 @@ class _Slot(NamedTuple):
     values: tuple[str, ...]
 
 
-_SLOTS: Final = (
-    _Slot(
-        ("I keep the spare key {value}.", "If I am out, the spare key is {value}."),
-        "Where is the spare key of {name}?",
-        ("under the blue pot", "with the neighbour", "in the shed", "behind the meter"),
-    ),
-    _Slot(
-        ("I take the {value} to work.", "My way to work is the {value} these days."),
-        "How does {name} get to work?",
-        ("tram", "early ferry", "night bus", "bicycle"),
-    ),
-    _Slot(
-        ("For headaches I take {value}.", "What helps my headaches is {value}."),
-        "What does {name} take against headaches?",
-        ("peppermint oil", "willow tea", "strong coffee", "a cold cloth"),
-    ),
-    _Slot(
-        ("I go swimming on {value}.", "My swimming day is {value}."),
-        "On which day does {name} go swimming?",
-        ("Mondays", "Wednesdays", "Fridays", "Sundays"),
-    ),
-    _Slot(
-        ("I do my accounts in {value}.", "The accounts are done in {value} now."),
-        "What does {name} do the accounts in?",
-        ("a paper ledger", "a spreadsheet", "the bank's application", "a small database"),
-    ),
-    _Slot(
-        ("My bread recipe is the one with {value}.", "I bake my bread with {value}."),
-        "Which bread recipe does {name} bake?",
-        ("rye sourdough", "oats and honey", "spelt and walnuts", "potato and dill"),
-    ),
-    _Slot(
-        ("My dentist is {value}.", "With my teeth I go to {value}."),
-        "Who is the dentist of {name}?",
-        ("Doctor Amsel", "Doctor Brandt", "Doctor Celik", "Doctor Dorn"),
-    ),
-    _Slot(
-        ("I write my letters with {value}.", "For letters I use {value}."),
-        "What does {name} write letters with?",
-        ("a fountain pen", "an old typewriter", "a pencil", "green ink"),
-    ),
-    _Slot(
-        ("I buy vegetables {value}.", "My vegetables come from there: {value}."),
-        "Where does {name} buy vegetables?",
-        ("at the harbour market", "from a farm box", "at the corner shop", "from the allotment"),
-    ),
-    _Slot(
-        ("My alarm rings at {value}.", "I set my alarm for {value}."),
-        "When does the alarm of {name} ring?",
-        ("half past five", "a quarter to seven", "eight sharp", "ten past six"),
-    ),
-    _Slot(
-        ("I learn {value} on the sofa each evening.", "In the evening I study {value}."),
-        "Which language is {name} learning?",
-        ("Basque", "Finnish", "Turkish", "Maltese"),
-    ),
-    _Slot(
-        ("I rent the flat in {value}.", "Home is the flat in {value}."),
-        "Where is the flat of {name}?",
-        ("Mill Lane", "Station Road", "Castle Street", "Orchard Row"),
-    ),
-)
+class _Ageless(BaseModel):
+    """What is mentioned once, its question, and what is said since with a word of it."""
 
-_ONCE: Final = (
-    ("My grandfather gave me his compass.", "What did {name} get from the grandfather?"),
-    ("At school I once won the prize for geometry.", "Which school prize did {name} win?"),
-    ("I broke my left wrist when I fell off a ladder.", "Which bone has {name} broken?"),
-    ("My first car was a yellow van.", "What was the first car of {name}?"),
-    ("I met my wife at a chess tournament.", "Where did {name} meet the wife?"),
-    ("My brother was born in Valparaíso.", "Where was the brother of {name} born?"),
-)
-_SINCE: Final = (
-    "My grandfather has come to stay for the weekend.",
-    "The school next door has a new roof.",
-    "I carried a ladder up four floors today.",
-    "The car needs new tyres again.",
-    "My wife is away at a conference.",
-    "My brother has sent me a postcard.",
-)
-_ANSWERS: Final = ("Good to know.", "I will remember that.", "Noted.", "Thank you for telling me.")
+    text: str
+    asked: str
+    since: str
+
+
+class _Lives(BaseModel):
+    people: tuple[str, ...]
+    slots: tuple[_Slot, ...]
+    ageless: tuple[_Ageless, ...]
+    answers: tuple[str, ...]
+
+
+class _Texts(BaseModel):
+    conversations: _Conversations
+    lives: _Lives
+
+
+@cache
+def _texts() -> _Texts:
+    return _Texts.model_validate_json(resources.files(samples).joinpath("synthetic.json").read_bytes())
+
+
+def synthetic(*, seed: int = 1, number: int = 2) -> list[Conversation]:
+    """Make ``number`` conversations of a dozen sessions with their questions; the same for the same seed.
+
+    ``single`` asks for what was said, ``context`` for an answer that does not name its subject, ``temporal`` for the
+    time of something, ``multi`` for everything of one sort that a speaker has mentioned.
+    """
+    source = random.Random(seed)  # noqa: S311 - nothing is kept secret here
+    pairs = _texts().conversations.pairs
+    return [_conversation(source, name=f"{seed}-{place}", pair=pairs[place % len(pairs)]) for place in range(number)]
+
+
+def _conversation(source: random.Random, *, name: str, pair: tuple[str, str]) -> Conversation:
+    texts = _texts().conversations
+    waiting = [(topic, value) for topic in texts.topics for value in topic.values]
+    source.shuffle(waiting)
+    numbers = count(1)
+    sessions: list[Session] = []
+    questions: list[Question] = []
+    all_of: dict[tuple[str, str], set[str]] = {}
+    at = CONVERSATIONS_BEGIN
+    for place in range(SESSIONS):
+        turns = [_turn(numbers, source.choice(pair), source.choice(texts.openings))]
+        for topic, value in waiting[place * TOPICS : (place + 1) * TOPICS]:
+            speakers = source.sample(pair, 2)
+            exchange = list(_exchange(source, numbers, topic, value, speakers))
+            turns += exchange
+            questions += _questions(source, topic, value, speakers[0], exchange)
+            all_of.setdefault((speakers[0], topic.about_all), set()).add(exchange[0].id)
+        turns.append(_turn(numbers, source.choice(pair), source.choice(texts.closings)))
+        sessions.append(Session(id=f"session-{place + 1}", at=at, turns=tuple(turns)))
+        at += timedelta(days=source.randint(8, 26), hours=source.randint(-5, 3))
+    questions += [
+        Question(text=text.format(name=speaker), category="multi", gold=frozenset(gold))
+        for (speaker, text), gold in sorted(all_of.items())
+        if len(gold) > 1
+    ]
+    return Conversation(scope=f"synthetic/{name}", sessions=tuple(sessions), questions=tuple(questions))
+
+
+def _exchange(
+    source: random.Random, numbers: Iterator[int], topic: _Topic, value: tuple[str, str], speakers: Sequence[str]
+) -> Iterator[Turn]:
+    """Statement, question, answer, and a word of the listener."""
+    speaker, listener = speakers
+    yield _turn(numbers, speaker, topic.statement.format(value=value[0]))
+    yield _turn(numbers, listener, topic.asked)
+    yield _turn(numbers, speaker, topic.answered.format(detail=value[1]))
+    yield _turn(numbers, listener, source.choice(_texts().conversations.asides))
+
+
+def _questions(
+    source: random.Random, topic: _Topic, value: tuple[str, str], speaker: str, exchange: Sequence[Turn]
+) -> Iterator[Question]:
+    """One question about the statement or its time, one about the answer."""
+    about_time = source.random() < 0.5  # noqa: PLR2004 - one in two
+    text = topic.about_statement if about_time else f"What did {{name}} say about {value[0]}?"
+    yield Question(
+        text=text.format(name=speaker, value=value[0]),
+        category="temporal" if about_time else "single",
+        gold=frozenset([exchange[0].id]),
+    )
+    yield Question(
+        text=topic.about_answer.format(name=speaker, value=value[0]),
+        category="context",
+        gold=frozenset([exchange[2].id]),
+    )
+
+
+def _turn(numbers: Iterator[int], speaker: str, text: str) -> Turn:
+    return Turn(id=f"T{next(numbers)}", speaker=speaker, text=text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +202,7 @@ class _Statement(NamedTuple):
 def forgetting_dataset(*, seed: int = 1) -> ForgettingDataset:
     """Ten people's years; the same for the same seed. The categories of the questions are the constants above."""
     source = random.Random(seed)  # noqa: S311 - nothing is kept secret here
-    lives = [_life(source, name) for name in _PEOPLE]
+    lives = [_life(source, name) for name in _texts().lives.people]
     return ForgettingDataset(
         conversations=tuple(conversation for conversation, _ in lives),
         uses=tuple(sorted((use for _, uses in lives for use in uses), key=lambda use: use.at)),
@@ -161,7 +211,7 @@ def forgetting_dataset(*, seed: int = 1) -> ForgettingDataset:
 
 def _life(source: random.Random, name: str) -> tuple[Conversation, list[Use]]:
     scope = f"life/{name.casefold()}"
-    slots = source.sample(_SLOTS, len(_SLOTS))
+    slots = source.sample(_texts().lives.slots, len(_texts().lives.slots))
     third = len(slots) // 3
     statements = [
         *(each for slot in slots[:third] for each in _two(source, slot, CHANGED)),
@@ -210,13 +260,13 @@ def _two(source: random.Random, slot: _Slot, category: str) -> Iterator[_Stateme
 
 
 def _ageless(source: random.Random) -> Iterator[_Statement]:
-    for (text, asked), since in zip(_ONCE, _SINCE, strict=True):
-        yield _Statement(source.randint(0, 40), text, answers=(AGELESS, asked))
-        yield _Statement(source.randint(280, 325), since)
+    for each in _texts().lives.ageless:
+        yield _Statement(source.randint(0, 40), each.text, answers=(AGELESS, each.asked))
+        yield _Statement(source.randint(280, 325), each.since)
 
 
 def _turns(source: random.Random, numbers: Iterator[int], name: str, text: str) -> tuple[Turn, ...]:
-    said: Sequence[tuple[str, str]] = ((name, text), ("assistant", source.choice(_ANSWERS)))
+    said: Sequence[tuple[str, str]] = ((name, text), ("assistant", source.choice(_texts().lives.answers)))
     return tuple(Turn(id=f"T{next(numbers)}", speaker=speaker, text=each) for speaker, each in said)
 
 
