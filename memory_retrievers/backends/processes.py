@@ -43,25 +43,15 @@ _ID: Final = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachedProcess:
-    """A process that has a store open for writing, or that was killed and has left its file behind.
+    """A process that has a store open for writing, or that was killed and has left its file behind."""
 
-    Attributes:
-        id: What its leases are known by; made anew whenever a process opens a store.
-        pid: Its number where it runs, which may be in a container; 0 if that cannot be read.
-        program: What it was started as, without arguments.
-        version: Version of the package.
-        schema: Version of the tables that it works on.
-        since: When it opened the store.
-        is_alive: Whether it still has it open.
-    """
-
-    id: str
-    pid: int
-    program: str
-    version: str
-    schema: int
-    since: datetime
-    is_alive: bool
+    id: str  # what its leases are known by; made anew whenever a process opens a store
+    pid: int  # its number where it runs, which may be in a container; 0 if that cannot be read
+    program: str  # what it was started as, without arguments
+    version: str  # version of the package
+    schema: int  # version of the tables that it works on
+    since: datetime  # when it opened the store
+    is_alive: bool  # whether it still has it open
 
 
 def attached(directory: Path) -> list[AttachedProcess]:

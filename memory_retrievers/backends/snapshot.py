@@ -325,19 +325,12 @@ class ScopeSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """Passages as read from the tables, ascending by id.
+    """Passages as read from the tables, ascending by id."""
 
-    Attributes:
-        columns: As in a snapshot, shape (n,).
-        names: Names of the speakers by code.
-        vectors: Their vectors as the database gives them; empty if they were not read.
-        texts: Their texts, likewise.
-    """
-
-    columns: dict[str, NDArray[Any]]
-    names: tuple[str, ...]
-    vectors: list[Any]
-    texts: list[str] = field(default_factory=list)
+    columns: dict[str, NDArray[Any]]  # as in a snapshot, shape (n,)
+    names: tuple[str, ...]  # names of the speakers by code
+    vectors: list[Any]  # their vectors as the database gives them; empty if they were not read
+    texts: list[str] = field(default_factory=list)  # their texts, likewise
 
     def taken(self, mask: NDArray[np.bool_]) -> Passages:
         """Those of a mask of shape (n,), without vectors and texts."""

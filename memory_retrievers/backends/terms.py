@@ -30,19 +30,12 @@ _PASSAGE_BYTES: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Postings of several terms as concatenated arrays, one term after the other.
+    """Postings of several terms as concatenated arrays, one term after the other."""
 
-    Attributes:
-        terms: The t terms; one that occurs in several scopes or fields is listed once for each.
-        sizes: Number of passages per term, at least 1, shape (t,).
-        passages: Passage ids of all terms, one term after the other, shape (sum of sizes,).
-        frequencies: Occurrences of the term in each of these passages, shape (sum of sizes,).
-    """
-
-    terms: Collection[str]
-    sizes: NDArray[np.int64]
-    passages: NDArray[np.int64]
-    frequencies: NDArray[np.int64]
+    terms: Collection[str]  # the t terms; one that occurs in several scopes or fields is listed once for each
+    sizes: NDArray[np.int64]  # number of passages per term, at least 1, shape (t,)
+    passages: NDArray[np.int64]  # passage ids of all terms, one term after the other, shape (sum of sizes,)
+    frequencies: NDArray[np.int64]  # occurrences of the term in each of these passages, shape (sum of sizes,)
 
 
 _MOST_LAYERS: Final = 16

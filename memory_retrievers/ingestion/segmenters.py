@@ -150,14 +150,10 @@ class OfflineSegmenter:
 
     A :class:`~memory_retrievers.protocols.Segmenter`. Titles and summaries are taken from the messages. The same
     messages and vectors give the same segments. One call embeds once: the messages and the summaries known.
-
-    Attributes:
-        boundaries: What makes a boundary.
-        surprise: What makes a segment surprising.
     """
 
-    boundaries: BoundarySettings = field(default_factory=BoundarySettings)
-    surprise: SurpriseSettings = field(default_factory=SurpriseSettings)
+    boundaries: BoundarySettings = field(default_factory=BoundarySettings)  # what makes a boundary
+    surprise: SurpriseSettings = field(default_factory=SurpriseSettings)  # what makes a segment surprising
 
     def segment(self, messages: Sequence[Message], context: SegmentationContext) -> list[Segment]:
         """The segments, in order; together they take exactly all messages. No messages give none.

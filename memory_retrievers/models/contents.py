@@ -45,46 +45,27 @@ class StoredMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactVersion:
-    """What a fact said before it was changed.
+    """What a fact said before it was changed."""
 
-    Attributes:
-        scope: Scope of the fact.
-        id: Its id.
-        fact: What it said.
-        category: Its category then.
-        keywords: Its keywords then.
-        valid_at: Since when it held.
-        invalid_at: Until when.
-        vector: Its unit vector, shape (d,); None where the fact is not searched.
-    """
-
-    scope: str
-    id: str
-    fact: str
-    category: Category
-    keywords: tuple[str, ...]
-    valid_at: datetime
-    invalid_at: datetime
-    vector: Vector | None
+    scope: str  # scope of the fact
+    id: str  # its id
+    fact: str  # what it said
+    category: Category  # its category then
+    keywords: tuple[str, ...]  # its keywords then
+    valid_at: datetime  # since when it held
+    invalid_at: datetime  # until when
+    vector: Vector | None  # its unit vector, shape (d,); None where the fact is not searched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredQueue:
-    """Queued messages of a conversation, in order of arrival, each with its id: all of them, or a part of very many.
+    """Queued messages of a conversation, in order of arrival, each with its id: all of them, or a part of very many."""
 
-    Attributes:
-        scope: The scope.
-        conversation: The conversation; None is the one without a name.
-        messages: Pairs of id and message.
-        window_doubled: Whether the last look at them saw a single topic.
-        previous_summary: The summary of the episode they go on from.
-    """
-
-    scope: str
-    conversation: str | None = None
-    messages: tuple[tuple[str, Message], ...]
-    window_doubled: bool
-    previous_summary: str | None
+    scope: str  # the scope
+    conversation: str | None = None  # the conversation; None is the one without a name
+    messages: tuple[tuple[str, Message], ...]  # pairs of id and message
+    window_doubled: bool  # whether the last look at them saw a single topic
+    previous_summary: str | None  # the summary of the episode they go on from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

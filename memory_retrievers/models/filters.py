@@ -86,21 +86,13 @@ class SearchOptions(FilterOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Checked filters; those that are not given let everything through.
+    """Checked filters; those that are not given let everything through."""
 
-    Attributes:
-        tags: Only memories that have all of these.
-        metadata: Only memories that have each of these values under its key.
-        since: Only facts made, and episodes begun, at that moment or later.
-        until: Only facts made, and episodes begun, at that moment or earlier.
-        where: Only memories for which this holds.
-    """
-
-    tags: tuple[str, ...] = ()
-    metadata: tuple[tuple[str, JsonScalar], ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-    where: Expression | None = None
+    tags: tuple[str, ...] = ()  # only memories that have all of these
+    metadata: tuple[tuple[str, JsonScalar], ...] = ()  # only memories that have each of these values under its key
+    since: datetime | None = None  # only facts made, and episodes begun, at that moment or later
+    until: datetime | None = None  # only facts made, and episodes begun, at that moment or earlier
+    where: Expression | None = None  # only memories for which this holds
 
     @classmethod
     def parse(cls, options: FilterOptions) -> Filters:

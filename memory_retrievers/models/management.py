@@ -35,35 +35,20 @@ class AssociationType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFilter:
-    """Conditions that all memories of an operation must meet; expired memories never do.
+    """Conditions that all memories of an operation must meet; expired memories never do."""
 
-    Attributes:
-        scope: The scope, exactly as given.
-        include_child_scopes: Also every scope below it.
-        kinds: Only what the tools have stored, or every memory.
-        tier: Only memories of this tier.
-        narrowed: Tags, metadata and times that memories must have.
-        content_type: Only memories whose text is this.
-        category: Only facts of this category.
-        created_after: Only memories made then or later.
-        created_before: Only memories made then or earlier.
-        older_than: Only memories made earlier than that.
-        ids: Only memories of these ids.
-        include_invalidated: Also facts that no longer hold; a search never finds them.
-    """
-
-    scope: str
-    include_child_scopes: bool = False
-    kinds: ToolKinds = "tool"
-    tier: Tier | None = None
-    narrowed: Filters = EVERYTHING
-    content_type: ContentType | None = None
-    category: Category | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    older_than: datetime | None = None
-    ids: tuple[str, ...] | None = None
-    include_invalidated: bool = False
+    scope: str  # the scope, exactly as given
+    include_child_scopes: bool = False  # also every scope below it
+    kinds: ToolKinds = "tool"  # only what the tools have stored, or every memory
+    tier: Tier | None = None  # only memories of this tier
+    narrowed: Filters = EVERYTHING  # tags, metadata and times that memories must have
+    content_type: ContentType | None = None  # only memories whose text is this
+    category: Category | None = None  # only facts of this category
+    created_after: datetime | None = None  # only memories made then or later
+    created_before: datetime | None = None  # only memories made then or earlier
+    older_than: datetime | None = None  # only memories made earlier than that
+    ids: tuple[str, ...] | None = None  # only memories of these ids
+    include_invalidated: bool = False  # also facts that no longer hold; a search never finds them
 
     def selection(self, kind: Kind, *, now: datetime) -> Selection:
         """Convert the filter to a selection for a search among memories of one kind."""
@@ -88,23 +73,14 @@ class MemoryFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Association:
-    """An association of two memories; a pair has at most one, in either order.
+    """An association of two memories; a pair has at most one, in either order."""
 
-    Attributes:
-        source: The one memory.
-        target: The other.
-        type: What associates them.
-        strength: How strongly, 0 to 1.
-        auto_generated: Whether it was found by itself.
-        created_at: When.
-    """
-
-    source: MemoryKey
-    target: MemoryKey
-    type: AssociationType
-    strength: float
-    auto_generated: bool
-    created_at: datetime
+    source: MemoryKey  # the one memory
+    target: MemoryKey  # the other
+    type: AssociationType  # what associates them
+    strength: float  # how strongly, 0 to 1
+    auto_generated: bool  # whether it was found by itself
+    created_at: datetime  # when
 
 
 class AuditType(StrEnum):
@@ -117,23 +93,14 @@ class AuditType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """Audit entry about a memory's importance.
+    """Audit entry about a memory's importance."""
 
-    Attributes:
-        memory: The memory.
-        type: An access, by its way, or that the score was set by hand.
-        at: When.
-        old: The importance before.
-        new: The importance after.
-        reason: Why it was set; None for an access.
-    """
-
-    memory: MemoryKey
-    type: AuditType
-    at: datetime
-    old: float
-    new: float
-    reason: str | None = None
+    memory: MemoryKey  # the memory
+    type: AuditType  # an access, by its way, or that the score was set by hand
+    at: datetime  # when
+    old: float  # the importance before
+    new: float  # the importance after
+    reason: str | None = None  # why it was set; None for an access
 
 
 class MemoryEventType(StrEnum):
@@ -275,29 +242,19 @@ def check_top_k(top_k: int) -> None:
 class SearchRequest:
     """A search for the memories that answer a query best.
 
-    Attributes:
-        query: In plain words.
-        filter: Among which memories.
-        top_k: At most this many.
-        mode: What to compare.
-        min_similarity: Only what is at least so similar; a search by words alone knows no similarity.
-        keyword_weight: How much words count in a hybrid search, 0 to 1.
-        sort_by: What comes first.
-        importance_weight: How much importance counts beside relevance, 0 to 1.
-
     Raises:
         ValidationError: The query is empty, the scope is malformed, or a number lies outside its range.
     """
 
-    query: str
-    filter: MemoryFilter
+    query: str  # in plain words
+    filter: MemoryFilter  # among which memories
     _: KW_ONLY
-    top_k: int
-    mode: SearchMode = SearchMode.SEMANTIC
-    min_similarity: float = 0.0
-    keyword_weight: float = 0.3
-    sort_by: SortBy = SortBy.RELEVANCE
-    importance_weight: float = 0.0
+    top_k: int  # at most this many
+    mode: SearchMode = SearchMode.SEMANTIC  # what to compare
+    min_similarity: float = 0.0  # only what is at least so similar; a search by words alone knows no similarity
+    keyword_weight: float = 0.3  # how much words count in a hybrid search, 0 to 1
+    sort_by: SortBy = SortBy.RELEVANCE  # what comes first
+    importance_weight: float = 0.0  # how much importance counts beside relevance, 0 to 1
 
     def __post_init__(self) -> None:
         scopes.parse(self.filter.scope)
@@ -326,26 +283,16 @@ AccessType: TypeAlias = Literal["get", "search"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """New values for the fields of a memory; None leaves a field as it is.
+    """New values for the fields of a memory; None leaves a field as it is."""
 
-    Attributes:
-        memory: The memory, as it was found.
-        content: Its new text; only a fact's can be changed.
-        tags: They take the place of those it has.
-        metadata: Keys that are added to what it has, or written over.
-        tier: Its new tier; what becomes long_term no longer expires.
-        category: A fact's new category.
-        correct: The new text mends a slip: what the fact said before is not kept.
-    """
-
-    memory: AnyMemory
+    memory: AnyMemory  # the memory, as it was found
     _: KW_ONLY
-    content: str | None = None
-    tags: tuple[str, ...] | None = None
-    metadata: Mapping[str, JsonValue] | None = None
-    tier: Tier | None = None
-    category: Category | None = None
-    correct: bool = False
+    content: str | None = None  # its new text; only a fact's can be changed
+    tags: tuple[str, ...] | None = None  # they take the place of those it has
+    metadata: Mapping[str, JsonValue] | None = None  # keys that are added to what it has, or written over
+    tier: Tier | None = None  # its new tier; what becomes long_term no longer expires
+    category: Category | None = None  # a fact's new category
+    correct: bool = False  # the new text mends a slip: what the fact said before is not kept
 
     def revised(self, memory: AnyMemory) -> Mapping[str, object]:
         """The fields that the memory, whatever it is by then, is to have.

@@ -181,49 +181,28 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class ProjectedPassage:
-    """A passage with all data that a vector index outside the ledger needs to filter by itself.
+    """A passage with all data that a vector index outside the ledger needs to filter by itself."""
 
-    Attributes:
-        id: Its number in the ledger.
-        memory_id: The id of its memory within the scope.
-        scope: The memory's scope.
-        kind: The memory's kind.
-        part: Which text of the memory it is.
-        origin: Where the memory came from.
-        created_at: When the memory was made, in microseconds since 1970.
-        category: What a fact is about; None for an episode.
-        tier: How long the memory is meant to live.
-        expires_at: From when on it is invisible, in microseconds since 1970; None means never.
-        text: What is searched.
-        vector: Its unit vector.
-    """
-
-    id: int
-    memory_id: str
-    scope: str
-    kind: str
-    part: str
-    origin: str
-    created_at: int
-    category: str | None
-    tier: str
-    expires_at: int | None
-    text: str
-    vector: Vector
+    id: int  # its number in the ledger
+    memory_id: str  # the id of its memory within the scope
+    scope: str  # the memory's scope
+    kind: str  # the memory's kind
+    part: str  # which text of the memory it is
+    origin: str  # where the memory came from
+    created_at: int  # when the memory was made, in microseconds since 1970
+    category: str | None  # what a fact is about; None for an episode
+    tier: str  # how long the memory is meant to live
+    expires_at: int | None  # from when on it is invisible, in microseconds since 1970; None means never
+    text: str  # what is searched
+    vector: Vector  # its unit vector
 
 
 class Hits(NamedTuple):
-    """Result of one search, best first, as parallel lists of ids; records are read later.
+    """Result of one search, best first, as parallel lists of ids; records are read later."""
 
-    Attributes:
-        passages: Ids of the passages.
-        memories: Rows of their memories; a memory with several passages may occur repeatedly.
-        scores: Scores of the search, descending.
-    """
-
-    passages: list[int]
-    memories: list[int]
-    scores: list[float]
+    passages: list[int]  # ids of the passages
+    memories: list[int]  # rows of their memories; a memory with several passages may occur repeatedly
+    scores: list[float]  # scores of the search, descending
 
 
 @dataclass(frozen=True)

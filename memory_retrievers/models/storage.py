@@ -31,41 +31,24 @@ class QueuedMessage:
 
 
 class ItemCondition(NamedTuple):
-    """A comparison of a field at the top level of an item's value, of which every part is untrusted.
+    """A comparison of a field at the top level of an item's value, of which every part is untrusted."""
 
-    Attributes:
-        key: The field.
-        sign: How it is compared; ``!=`` also holds where the field is not there.
-        value: A text, a number or a truth value, and one of the first two where the sign orders.
-    """
-
-    key: str
-    sign: Literal["=", "!=", ">", ">=", "<", "<="]
-    value: str | int | float | bool
+    key: str  # the field
+    sign: Literal["=", "!=", ">", ">=", "<", "<="]  # how it is compared; ``!=`` also holds where the field is not there
+    value: str | int | float | bool  # a text, a number or a truth value, and one of the first two where the sign orders
 
 
 class StoredItem(NamedTuple):
-    """What stands under a key of a store: an item, or another memory of that id.
+    """What stands under a key of a store: an item, or another memory of that id."""
 
-    Attributes:
-        row: Its number.
-        scope: Its scope.
-        id: Its key.
-        is_put: Whether a store has put it.
-        holds: Whether it was not invalidated since.
-        metadata: Its metadata, which hold the value.
-        created_at: When it was first put.
-        updated_at: When it was last put.
-    """
-
-    row: int
-    scope: str
-    id: str
-    is_put: bool
-    holds: bool
-    metadata: dict[str, Any]
-    created_at: datetime
-    updated_at: datetime
+    row: int  # its number
+    scope: str  # its scope
+    id: str  # its key
+    is_put: bool  # whether a store has put it
+    holds: bool  # whether it was not invalidated since
+    metadata: dict[str, Any]  # its metadata, which hold the value
+    created_at: datetime  # when it was first put
+    updated_at: datetime  # when it was last put
 
     @property
     def key(self) -> MemoryKey:
@@ -74,131 +57,77 @@ class StoredItem(NamedTuple):
 
 
 class OpenPlace(NamedTuple):
-    """A queued message by its number, without what it says.
+    """A queued message by its number, without what it says."""
 
-    Attributes:
-        row: Its number.
-        scope: Its scope.
-        conversation: Its conversation; None is the one without a name.
-        is_embedded: Whether its vector is stored.
-    """
-
-    row: int
-    scope: str
-    conversation: str | None
-    is_embedded: bool
+    row: int  # its number
+    scope: str  # its scope
+    conversation: str | None  # its conversation; None is the one without a name
+    is_embedded: bool  # whether its vector is stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenMessage:
-    """A queued message as a search reads it.
+    """A queued message as a search reads it."""
 
-    Attributes:
-        row: Its number.
-        scope: Its scope.
-        conversation: Its conversation; None is the one without a name.
-        id: Its id.
-        message: The message, with its time.
-        embedded: What the embedder makes of it; None if nobody has embedded it yet.
-    """
-
-    row: int
-    scope: str
-    conversation: str | None
-    id: str
-    message: Message
-    embedded: Embedded | None
+    row: int  # its number
+    scope: str  # its scope
+    conversation: str | None  # its conversation; None is the one without a name
+    id: str  # its id
+    message: Message  # the message, with its time
+    embedded: Embedded | None  # what the embedder makes of it; None if nobody has embedded it yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """State of the message queue of a conversation.
+    """State of the message queue of a conversation."""
 
-    Attributes:
-        messages: Number of queued messages.
-        first_at: Time of the first of them; None if there is none.
-        heard_at: When the last of them arrived; None if there is none.
-        leased_at: Time at which the current lease was taken; None if there is none.
-        window_doubled: Whether the last look saw a single topic.
-        previous_summary: Summary of the last episode, if the queue continues it.
-    """
-
-    messages: int = 0
-    first_at: datetime | None = None
-    heard_at: datetime | None = None
-    leased_at: datetime | None = None
-    window_doubled: bool = False
-    previous_summary: str | None = None
+    messages: int = 0  # number of queued messages
+    first_at: datetime | None = None  # time of the first of them; None if there is none
+    heard_at: datetime | None = None  # when the last of them arrived; None if there is none
+    leased_at: datetime | None = None  # time at which the current lease was taken; None if there is none
+    window_doubled: bool = False  # whether the last look saw a single topic
+    previous_summary: str | None = None  # summary of the last episode, if the queue continues it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewJob:
-    """Retrievals to be rated by the conversation around them.
+    """Retrievals to be rated by the conversation around them."""
 
-    Attributes:
-        id: Its number in the ledger; 0 in none.
-        scope: The scope.
-        reviewed_at: The moment the review counts from.
-        conversation: The messages.
-        reviews: The retrievals, oldest first.
-    """
-
-    id: int = 0
-    scope: str
-    reviewed_at: datetime
-    conversation: tuple[Message, ...]
-    reviews: tuple[PendingReview, ...]
+    id: int = 0  # its number in the ledger; 0 in none
+    scope: str  # the scope
+    reviewed_at: datetime  # the moment the review counts from
+    conversation: tuple[Message, ...]  # the messages
+    reviews: tuple[PendingReview, ...]  # the retrievals, oldest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectionState:
-    """Progress of a projection.
+    """Progress of a projection."""
 
-    Attributes:
-        generation: The name of the projection that is fed; None if there is none.
-        projected: How many passages it should hold, when nothing is listed as changed.
-        changed: How many changes of passages it holds are waiting.
-    """
-
-    generation: str | None
-    projected: int
-    changed: int
+    generation: str | None  # the name of the projection that is fed; None if there is none
+    projected: int  # how many passages it should hold, when nothing is listed as changed
+    changed: int  # how many changes of passages it holds are waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxBatch:
-    """Operations to carry out next. They are idempotent and may be applied in any order.
+    """Operations to carry out next. They are idempotent and may be applied in any order."""
 
-    Attributes:
-        generation: The projection it is for.
-        put: Passages to write, as they are now.
-        remove: Ids of passages to take out, whether they are there or not.
-        mark: The last new passage that is part of this batch.
-        last_change: The last listed change that is part of it.
-    """
-
-    generation: str | None
-    put: tuple[ProjectedPassage, ...]
-    remove: tuple[int, ...]
-    mark: int
-    last_change: int
+    generation: str | None  # the projection it is for
+    put: tuple[ProjectedPassage, ...]  # passages to write, as they are now
+    remove: tuple[int, ...]  # ids of passages to take out, whether they are there or not
+    mark: int  # the last new passage that is part of this batch
+    last_change: int  # the last listed change that is part of it
 
 
 @dataclass(frozen=True, slots=True)
 class UnembeddedPassage:
-    """A passage that has no new vector yet.
+    """A passage that has no new vector yet."""
 
-    Attributes:
-        id: Its number in the ledger.
-        memory: The ledger's number of the memory it belongs to.
-        part: Which text of the memory it is.
-        text: What is searched.
-    """
-
-    id: int
-    memory: int
-    part: str
-    text: str
+    id: int  # its number in the ledger
+    memory: int  # the ledger's number of the memory it belongs to
+    part: str  # which text of the memory it is
+    text: str  # what is searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,17 +148,11 @@ class AdoptedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unwritten:
-    """Changes that have not been written to the collection yet.
+    """Changes that have not been written to the collection yet."""
 
-    Attributes:
-        last: The number of the last change among them.
-        memories: The ledger's numbers of the memories that are new or changed; some may be gone again.
-        gone: The ids in the collection of memories that are gone.
-    """
-
-    last: int
-    memories: tuple[int, ...]
-    gone: tuple[str, ...]
+    last: int  # the number of the last change among them
+    memories: tuple[int, ...]  # the ledger's numbers of the memories that are new or changed; some may be gone again
+    gone: tuple[str, ...]  # the ids in the collection of memories that are gone
 
 
 PROBE: Final = "The quick brown fox jumps over the lazy dog."

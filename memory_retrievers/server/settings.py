@@ -65,17 +65,11 @@ class AccessToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Permissions of the sender of a request.
+    """Permissions of the sender of a request."""
 
-    Attributes:
-        name: Distinguishes senders without revealing their secrets.
-        root: The scope that no request can leave; None is no bound.
-        writes: Whether it may change and record anything.
-    """
-
-    name: str
-    root: str | None = None
-    writes: bool = True
+    name: str  # distinguishes senders without revealing their secrets
+    root: str | None = None  # the scope that no request can leave; None is no bound
+    writes: bool = True  # whether it may change and record anything
 
     def scope(self, conversation_id: str, *, writes: bool = False) -> str:
         """The scope a request names, if the sender may go there.

@@ -54,48 +54,28 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """A process that has a store open for writing, or a session on its server.
+    """A process that has a store open for writing, or a session on its server."""
 
-    Attributes:
-        pid: Its number where it runs, which may be in a container; 0 if it is not known.
-        program: What it was started as, or calls itself.
-        version: Version of the package; empty for a session.
-        since: When it came.
-        holds: What it has to itself now, for example ``the queue of team/a``.
-        is_alive: False for one that was killed, and whose leases the others take over.
-    """
-
-    pid: int
-    program: str
-    version: str
-    since: datetime | None
-    holds: tuple[str, ...]
-    is_alive: bool
+    pid: int  # its number where it runs, which may be in a container; 0 if it is not known
+    program: str  # what it was started as, or calls itself
+    version: str  # version of the package; empty for a session
+    since: datetime | None  # when it came
+    holds: tuple[str, ...]  # what it has to itself now, for example ``the queue of team/a``
+    is_alive: bool  # False for one that was killed, and whose leases the others take over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The state of a store.
+    """The state of a store."""
 
-    Attributes:
-        backend: ``SQLite``, or ``PostgreSQL`` with its version and that of pgvector.
-        schema: Version of the tables; 0 if there are none or they cannot be read.
-        known_schema: The version that this package works on.
-        bytes: Size by part: ``database``, ``log``, ``free`` in the database, ``chroma``.
-        users: Who uses it.
-        tables: What the tables tell; None if they cannot be read.
-        damage: What the database finds wrong with itself, or is missing in it.
-        findings: What to do something about; none if all is well.
-    """
-
-    backend: str
-    schema: int
-    known_schema: int
-    bytes: dict[str, int]
-    users: tuple[User, ...]
-    tables: TableState | None
-    damage: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    backend: str  # ``SQLite``, or ``PostgreSQL`` with its version and that of pgvector
+    schema: int  # version of the tables; 0 if there are none or they cannot be read
+    known_schema: int  # the version that this package works on
+    bytes: dict[str, int]  # size by part: ``database``, ``log``, ``free`` in the database, ``chroma``
+    users: tuple[User, ...]  # who uses it
+    tables: TableState | None  # what the tables tell; None if they cannot be read
+    damage: tuple[str, ...]  # what the database finds wrong with itself, or is missing in it
+    findings: tuple[Finding, ...]  # what to do something about; none if all is well
 
 
 def diagnose_directory(directory: Path) -> Diagnosis:

@@ -184,17 +184,11 @@ def _is_comparable(fact: SemanticMemory) -> bool:
 
 
 class PendingDraft(NamedTuple):
-    """A draft on its way into the store.
+    """A draft on its way into the store."""
 
-    Attributes:
-        draft: What is to be stored.
-        memory: The memory that it becomes if it is new.
-        replaces: The id of a fact that it holds instead of.
-    """
-
-    draft: Draft
-    memory: AnyMemory
-    replaces: str | None = None
+    draft: Draft  # what is to be stored
+    memory: AnyMemory  # the memory that it becomes if it is new
+    replaces: str | None = None  # the id of a fact that it holds instead of
 
 
 def store_drafts(

@@ -42,31 +42,18 @@ _logger = logging.getLogger("memory_retrievers")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTurn:
-    """A queued message as the ranking sees it.
+    """A queued message as the ranking sees it."""
 
-    Attributes:
-        row: Number of the message.
-        scope: Its scope.
-        conversation: Its conversation.
-        id: Its id.
-        said: Hash of role and content, by which it is known again.
-        role: Who speaks.
-        timestamp: When.
-        terms: How often each term stands in it; None if it has no visible text.
-        tells_time: Whether it tells when something happens.
-        embedded: What the embedder makes of it; None if nobody has embedded it yet.
-    """
-
-    row: int
-    scope: str
-    conversation: str | None
-    id: str
-    said: int
-    role: str
-    timestamp: datetime
-    terms: Mapping[str, int] | None
-    tells_time: bool
-    embedded: Embedded | None
+    row: int  # number of the message
+    scope: str  # its scope
+    conversation: str | None  # its conversation
+    id: str  # its id
+    said: int  # hash of role and content, by which it is known again
+    role: str  # who speaks
+    timestamp: datetime  # when
+    terms: Mapping[str, int] | None  # how often each term stands in it; None if it has no visible text
+    tells_time: bool  # whether it tells when something happens
+    embedded: Embedded | None  # what the embedder makes of it; None if nobody has embedded it yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,19 +166,12 @@ def name_of(relative: str, texts: Iterable[str]) -> str | None:
 
 
 class _Language(NamedTuple):
-    """How a language names relatives; in patterns WHO is a word for one, MINE one of whoever speaks, NAME a name.
+    """How a language names relatives; in patterns WHO is a word for one, MINE one of whoever speaks, NAME a name."""
 
-    Attributes:
-        relatives: Words for people and animals, those for the same ones on one line.
-        mine: One of whoever speaks.
-        names: What gives a name.
-        unless: Behind this it may be the name of somebody else.
-    """
-
-    relatives: str
-    mine: str
-    names: tuple[str, ...]
-    unless: str = "(?!)"
+    relatives: str  # words for people and animals, those for the same ones on one line
+    mine: str  # one of whoever speaks
+    names: tuple[str, ...]  # what gives a name
+    unless: str = "(?!)"  # behind this it may be the name of somebody else
 
     def of_mine(self) -> str:
         """What names a relative of whoever speaks, the word for it in a group."""

@@ -36,21 +36,13 @@ _MOST_DIGITS: Final = 9  # so many messages has no episode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassageText:
-    """A passage without its vector.
+    """A passage without its vector."""
 
-    Attributes:
-        part: Which text of the memory it is: its kind, or ``turn 3``.
-        text: What its words are found by.
-        embedded: What its vector is made of.
-        speaker: Who says it, if it is a message.
-        tells_time: Whether it is a message that tells when something happens.
-    """
-
-    part: str
-    text: str
-    embedded: str
-    speaker: str | None = None
-    tells_time: bool = False
+    part: str  # which text of the memory it is: its kind, or ``turn 3``
+    text: str  # what its words are found by
+    embedded: str  # what its vector is made of
+    speaker: str | None = None  # who says it, if it is a message
+    tells_time: bool = False  # whether it is a message that tells when something happens
 
 
 def passage_texts(memory: AnyMemory, *, searched: Searched) -> list[PassageText]:

@@ -48,19 +48,12 @@ MAXIMUM_THREADS: Final = 4  # a model this small gains nothing from more
 
 
 class Pass(NamedTuple):
-    """What the model gives for a batch of b texts.
+    """What the model gives for a batch of b texts."""
 
-    Attributes:
-        places: The places of the texts.
-        encodings: How each was cut into tokens.
-        token_vectors: Shape (b, t, 384), with padding.
-        vectors: Their means, at length 1: shape (b, 384).
-    """
-
-    places: NDArray[np.intp]
-    encodings: list[Encoding]
-    token_vectors: NDArray[np.float32]
-    vectors: Vectors
+    places: NDArray[np.intp]  # the places of the texts
+    encodings: list[Encoding]  # how each was cut into tokens
+    token_vectors: NDArray[np.float32]  # shape (b, t, 384), with padding
+    vectors: Vectors  # their means, at length 1: shape (b, 384)
 
 
 _NO_TOKENS: Final = np.empty((0, TOKEN_DIMENSION), np.int8)

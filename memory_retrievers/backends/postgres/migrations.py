@@ -207,58 +207,33 @@ def _require_server(connection: Connection) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Another connection to the database.
+    """Another connection to the database."""
 
-    Attributes:
-        pid: Its process on the server.
-        user: Its role.
-        program: What it calls itself.
-        client: Where it comes from; empty for this machine's socket.
-        since: When it began.
-        state: What it does: ``active``, ``idle``, ``idle in transaction``; empty if this role may not see that.
-        transaction_since: When its open transaction began.
-        advisory_locks: How many of the locks it holds by which transactions take their turns.
-        tables: How many tables it has to itself.
-        holds_up: How many other sessions wait for it.
-    """
-
-    pid: int
-    user: str
-    program: str
-    client: str
-    since: datetime | None
-    state: str
-    transaction_since: datetime | None
-    advisory_locks: int
-    tables: int
-    holds_up: int
+    pid: int  # its process on the server
+    user: str  # its role
+    program: str  # what it calls itself
+    client: str  # where it comes from; empty for this machine's socket
+    since: datetime | None  # when it began
+    state: str  # what it does: ``active``, ``idle``, ``idle in transaction``; empty if this role may not see that
+    transaction_since: datetime | None  # when its open transaction began
+    advisory_locks: int  # how many of the locks it holds by which transactions take their turns
+    tables: int  # how many tables it has to itself
+    holds_up: int  # how many other sessions wait for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseState:
-    """The state of a database.
+    """The state of a database."""
 
-    Attributes:
-        server: Version of PostgreSQL.
-        pgvector: Version of the extension; None if it is not there.
-        is_standby: Whether it only takes reads.
-        schema: Version of the tables; 0 if there are none.
-        size: Bytes of the whole database.
-        sessions: Who else is connected to it.
-        tables: What the tables tell.
-        problems: Which tables are missing, and what lets one role run code as another, with the remedy.
-        now: The time there.
-    """
-
-    server: str
-    pgvector: str | None
-    is_standby: bool
-    schema: int
-    size: int
-    sessions: tuple[Session, ...]
-    tables: TableState
-    problems: tuple[str, ...]
-    now: datetime
+    server: str  # version of PostgreSQL
+    pgvector: str | None  # version of the extension; None if it is not there
+    is_standby: bool  # whether it only takes reads
+    schema: int  # version of the tables; 0 if there are none
+    size: int  # bytes of the whole database
+    sessions: tuple[Session, ...]  # who else is connected to it
+    tables: TableState  # what the tables tell
+    problems: tuple[str, ...]  # which tables are missing, and what lets one role run code as another, with the remedy
+    now: datetime  # the time there
 
 
 _SESSIONS = """

@@ -275,17 +275,11 @@ class Part:
 
 
 class Whole(NamedTuple):
-    """Scopes of which everything is read, for an export.
+    """Scopes of which everything is read, for an export."""
 
-    Attributes:
-        connection: The connection to read from.
-        scopes: Query of the row ids of the scopes.
-        values: Its parameters.
-    """
-
-    connection: Connection
-    scopes: str
-    values: Mapping[str, object]
+    connection: Connection  # the connection to read from
+    scopes: str  # query of the row ids of the scopes
+    values: Mapping[str, object]  # its parameters
 
     def execute(self, sql: str) -> Cursor:
         """Run a statement with these parameters."""

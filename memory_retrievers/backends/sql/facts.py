@@ -59,17 +59,11 @@ _CHAIN: Final = f"""
 
 
 class ComparableFact(NamedTuple):
-    """What a fact says, and since when it holds.
+    """What a fact says, and since when it holds."""
 
-    Attributes:
-        id: Its id.
-        fact: What it says.
-        since: Since when, in microseconds since 1970.
-    """
-
-    id: str
-    fact: str
-    since: int
+    id: str  # its id
+    fact: str  # what it says
+    since: int  # since when, in microseconds since 1970
 
     @property
     def valid_at(self) -> datetime:
@@ -78,17 +72,11 @@ class ComparableFact(NamedTuple):
 
 
 class PastPassages(NamedTuple):
-    """The texts of n former versions, as they were searched.
+    """The texts of n former versions, as they were searched."""
 
-    Attributes:
-        memories: Rows of their memories, ascending; each is there once.
-        texts: What words are counted of.
-        matrix: Unit vectors, shape (n, d).
-    """
-
-    memories: list[int]
-    texts: list[str]
-    matrix: Vectors
+    memories: list[int]  # rows of their memories, ascending; each is there once
+    texts: list[str]  # what words are counted of
+    matrix: Vectors  # unit vectors, shape (n, d)
 
 
 class SQLFacts(Part):

@@ -71,37 +71,22 @@ class Listed(NamedTuple):
 
 
 class ScopeCounts(NamedTuple):
-    """What a scope holds itself.
+    """What a scope holds itself."""
 
-    Attributes:
-        scope: Its path.
-        facts: Facts that hold.
-        episodes: Episodes.
-        open: Conversations that are queued.
-        below: Scopes beneath it.
-    """
-
-    scope: str
-    facts: int
-    episodes: int
-    open: int
-    below: int
+    scope: str  # its path
+    facts: int  # facts that hold
+    episodes: int  # episodes
+    open: int  # conversations that are queued
+    below: int  # scopes beneath it
 
 
 class QueuedConversation(NamedTuple):
-    """Messages of a conversation that wait to become an episode.
+    """Messages of a conversation that wait to become an episode."""
 
-    Attributes:
-        scope: Its scope.
-        conversation: Its name, or None.
-        messages: How many there are.
-        oldest: When the first of them was said.
-    """
-
-    scope: str
-    conversation: str | None
-    messages: int
-    oldest: datetime
+    scope: str  # its scope
+    conversation: str | None  # its name, or None
+    messages: int  # how many there are
+    oldest: datetime  # when the first of them was said
 
 
 class SQLOverview(Part):

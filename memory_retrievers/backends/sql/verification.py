@@ -234,52 +234,30 @@ Ask: TypeAlias = Callable[[str], Sequence[Sequence[Any]] | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Who makes episodes of a scope's messages.
+    """Who makes episodes of a scope's messages."""
 
-    Attributes:
-        scope: The scope.
-        holder: Id of the handle that holds it; empty if an older version took it.
-        since: When it was taken.
-    """
-
-    scope: str
-    holder: str
-    since: datetime | None
+    scope: str  # the scope
+    holder: str  # id of the handle that holds it; empty if an older version took it
+    since: datetime | None  # when it was taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """The state of a store as its tables tell it; None stands for what they do not tell.
+    """The state of a store as its tables tell it; None stands for what they do not tell."""
 
-    Attributes:
-        embedder: Id of the embedder that filled it.
-        dimension: Length of its vectors.
-        memories: How many it holds.
-        projection: Whether Chroma is fed from it.
-        unprojected: How many passages Chroma has yet to take.
-        reembedded: How many passages have a vector of another embedder, beside the one that serves.
-        waiting_messages: How many messages wait to become episodes.
-        waiting_since: The time of the oldest of them.
-        leases: Who is making episodes.
-        pending_reviews: How many retrievals wait for a conversation to be rated by.
-        review_jobs: How many conversations wait to be worked on for that.
-        unwritten: How many changes an adopted collection has yet to take.
-        is_half_moved: Whether a move into it has not ended.
-    """
-
-    embedder: str | None
-    dimension: int | None
-    memories: int | None
-    projection: bool | None
-    unprojected: int | None
-    reembedded: int | None
-    waiting_messages: int | None
-    waiting_since: datetime | None
-    leases: tuple[Lease, ...]
-    pending_reviews: int | None
-    review_jobs: int | None
-    unwritten: int | None
-    is_half_moved: bool
+    embedder: str | None  # id of the embedder that filled it
+    dimension: int | None  # length of its vectors
+    memories: int | None  # how many it holds
+    projection: bool | None  # whether Chroma is fed from it
+    unprojected: int | None  # how many passages Chroma has yet to take
+    reembedded: int | None  # how many passages have a vector of another embedder, beside the one that serves
+    waiting_messages: int | None  # how many messages wait to become episodes
+    waiting_since: datetime | None  # the time of the oldest of them
+    leases: tuple[Lease, ...]  # who is making episodes
+    pending_reviews: int | None  # how many retrievals wait for a conversation to be rated by
+    review_jobs: int | None  # how many conversations wait to be worked on for that
+    unwritten: int | None  # how many changes an adopted collection has yet to take
+    is_half_moved: bool  # whether a move into it has not ended
 
 
 def state_of_tables(ask: Ask) -> TableState:

@@ -49,21 +49,13 @@ class SQLiteLedger(SQLLedger):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """The state of a file.
+    """The state of a file."""
 
-    Attributes:
-        schema: Version of its tables; 0 if there are none.
-        free_bytes: Bytes of it that hold nothing any more.
-        log_bytes: Bytes of the log beside it.
-        damage: What SQLite's quick check finds, or why the file cannot be read.
-        tables: What its tables tell; None if it cannot be read.
-    """
-
-    schema: int
-    free_bytes: int
-    log_bytes: int
-    damage: tuple[str, ...]
-    tables: TableState | None
+    schema: int  # version of its tables; 0 if there are none
+    free_bytes: int  # bytes of it that hold nothing any more
+    log_bytes: int  # bytes of the log beside it
+    damage: tuple[str, ...]  # what SQLite's quick check finds, or why the file cannot be read
+    tables: TableState | None  # what its tables tell; None if it cannot be read
 
 
 def state_of_file(path: Path, *, is_used: bool) -> FileState:
