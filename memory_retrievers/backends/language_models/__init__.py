@@ -33,23 +33,13 @@ _NO_SCHEMA: Final = frozenset({400, 404, 422, 501})
 """Statuses with which a server refuses ``response_format``."""
 
 
-class LangChainAsks:
-    """The two ways to ask a LangChain chat model; both are an ``structured.Ask``."""
+class _LangChainAsks:
+    """The two ways to ask a LangChain chat model: by its own tools, or by the prompt; both are a ``structured.Ask``."""
 
     def __init__(self, model: object) -> None:
         self._model = cast("_Runnable", model)
 
     def structured(self, system: str, user: str, schema: type[BaseModel], /) -> object:
-        """Ask by ``with_structured_output``, or by :meth:`plain` where the model does not support it.
-
-        Args:
-            system: The system prompt.
-            user: The user prompt.
-            schema: Pydantic model that the answer must fit.
-
-        Raises:
-            UnusableAnswerError: A parser within LangChain did not understand the answer.
-        """
         try:
             runnable = self._model.with_structured_output(schema, include_raw=True)
         except NotImplementedError:
@@ -63,13 +53,6 @@ class LangChainAsks:
         return _said(reply["raw"]) if reply["parsed"] is None else reply["parsed"]
 
     def plain(self, system: str, user: str, schema: type[BaseModel], /) -> object:
-        """Ask for JSON by the prompt alone.
-
-        Args:
-            system: The system prompt.
-            user: The user prompt.
-            schema: Pydantic model whose JSON schema is appended to the system prompt.
-        """
         return _said(_invoked(self._model, in_plain_words(system, schema), user))
 
 
@@ -92,40 +75,24 @@ def _said(message: object) -> object:
     return calls[0]["args"] if calls else str(getattr(message, "text", ""))
 
 
-class LlamaIndexAsks:
-    """The two ways to ask a LlamaIndex LLM; both are an ``structured.Ask``."""
+class _LlamaIndexAsks:
+    """The two ways to ask a LlamaIndex LLM, likewise."""
 
     def __init__(self, model: object) -> None:
         self._model = cast("_Llm", model)
 
     def structured(self, system: str, user: str, schema: type[BaseModel], /) -> object:
-        """Ask by ``structured_predict``: tool calls or JSON, as LlamaIndex chooses for the model.
-
-        Args:
-            system: The system prompt.
-            user: The user prompt.
-            schema: Pydantic model that the answer must fit.
-
-        Raises:
-            UnusableAnswerError: LlamaIndex did not understand the answer; it does not say what it was.
-        """
         from llama_index.core.prompts import ChatPromptTemplate
 
         # Texts go in as variables: a brace in a message is no placeholder.
         prompt = ChatPromptTemplate.from_messages([("system", "{system}"), ("user", "{user}")])
         try:
+            # tool calls or JSON, as LlamaIndex chooses for the model
             return self._model.structured_predict(schema, prompt, system=system, user=user)
         except (ValueError, TypeError) as error:
             raise UnusableAnswerError(f"LlamaIndex could not read it ({type(error).__name__})") from error
 
     def plain(self, system: str, user: str, schema: type[BaseModel], /) -> object:
-        """Ask for JSON by the prompt alone.
-
-        Args:
-            system: The system prompt.
-            user: The user prompt.
-            schema: Pydantic model whose JSON schema is appended to the system prompt.
-        """
         from llama_index.core.llms import ChatMessage
 
         turns = [("system", in_plain_words(system, schema)), ("user", user)]
@@ -192,9 +159,9 @@ def _asks(model: object) -> tuple[Ask, Ask]:
     if isinstance(model, type):
         raise ConfigurationError(f"{model.__qualname__} is a class: give an instance of it")
     if isinstance(model, LangChainChatModel):  # first: it has a generate method too, of another kind
-        return LangChainAsks(model).structured, LangChainAsks(model).plain
+        return _LangChainAsks(model).structured, _LangChainAsks(model).plain
     if isinstance(model, LlamaIndexLLM):
-        return LlamaIndexAsks(model).structured, LlamaIndexAsks(model).plain
+        return _LlamaIndexAsks(model).structured, _LlamaIndexAsks(model).plain
     if callable(generate := getattr(model, "generate", None)):
         ask = _ask_of(generate)
         return ask, ask
