@@ -252,7 +252,8 @@ class IngestionPipeline:
             self._conversations.take_reviews(scope, conversation=messages, at=self._store.now())
 
         def known() -> Mapping[str, Embedded]:
-            return self._store.open_episodes.vectors([(each.id, each.message) for each in claim.messages], scope=scope)
+            said = [(each.id, each.message) for each in claim.messages]
+            return self._store.open_episodes.vectors(said, scope=scope, conversation=claim.conversation)
 
         try:
             stored = self._store.put(drafts, together=drain, known=known)

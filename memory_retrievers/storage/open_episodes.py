@@ -161,11 +161,12 @@ class OpenEpisodes:
         queued = [messages[place.row] for place in places if place.row in messages]
         return [episode_whole(list(each)) for _, each in groupby(queued, key=lambda m: (m.scope, m.conversation))]
 
-    def vectors(self, messages: Sequence[tuple[str, Message]], *, scope: str) -> dict[str, Embedded]:
-        """Vectors of queued messages of a scope, given with their ids, by the text that was embedded."""
-        ids = {its_id for its_id, _ in messages}
-        rows = [place.row for place in self._ledger.open_episodes.places(scope) if place.is_embedded]
-        known = {each.id: each.embedded for each in self._ledger.open_episodes.read(rows) if each.id in ids}
+    def vectors(
+        self, messages: Sequence[tuple[str, Message]], *, scope: str, conversation: str | None
+    ) -> dict[str, Embedded]:
+        """Vectors of the first queued messages of a conversation, given with their ids, by the text embedded."""
+        rows = self._ledger.open_episodes.first(scope, conversation, limit=len(messages))
+        known = {each.id: each.embedded for each in self._ledger.open_episodes.read(rows)}
         return {said_text(message): each for its_id, message in messages if (each := known.get(its_id)) is not None}
 
     def get(self, id: str, *, scope: str) -> EpisodicMemory:

@@ -51,6 +51,18 @@ def test_flushing_an_unknown_conversation_is_an_empty_report_whatever_else_waits
     assert len(plain.waiting("c")) == 1
 
 
+def test_of_what_waits_only_the_messages_of_an_episode_are_read_when_it_is_made(plain, monkeypatch):
+    for thread in range(6):
+        plain.add_messages("c", said(*DOUGH), conversation=f"thread-{thread}")
+    plain.retrieve("oven", scope="c")  # embeds them
+    queue, read = inside(plain).ledger.open_episodes, []
+    for name in ("places", "read"):
+        every = getattr(queue, name)
+        monkeypatch.setattr(queue, name, lambda *asked, every=every: read.extend(found := every(*asked)) or found)
+    assert len(plain.flush("c").episodes) == 6
+    assert len(read) == 12
+
+
 def test_a_conversation_of_another_scope_is_another_one(plain):
     plain.add_messages("a", said("Mine"), conversation="t")
     plain.add_messages("b", said("Yours"), conversation="t")

@@ -290,6 +290,14 @@ class SQLOpenEpisodes(Part):
             (SELECT 1 FROM queued_messages m WHERE m.scope_id = s.id AND m.vector IS NULL) ORDER BY scope"""
         )
 
+    def first(self, scope: str, conversation: str | None, *, limit: int) -> list[int]:
+        """The rows of the first messages of a conversation, however many others wait in its scope."""
+        return self.column(
+            f"""SELECT row FROM queued_messages WHERE {_OF_SCOPE} AND conversation = :conversation
+            ORDER BY row LIMIT :limit""",
+            {"scope": scope, "conversation": conversation or "", "limit": limit},
+        )
+
     def read(self, rows: Sequence[int]) -> list[OpenMessage]:
         """Read messages by their rows, ascending; those that are queued no more are left out."""
         if not rows:
