@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final, NamedTuple, Protocol, Self, TypeAlias, TypeGuard, TypeVar
@@ -19,6 +20,9 @@ IMAGE = "[image]"
 _ROLES = {"human": "user", "ai": "assistant", "function": "tool", "chatbot": "assistant", "model": "assistant"}
 _TIME_KEYS = ("timestamp", "created_at")
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
+_THOUGHT: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
+"""What an open model thinks before its answer, where its server does not take it out of the text."""
+
 _CODE_RESULT: Final = "Result of executing the code given:"
 _IMAGES: Final = frozenset({"image", "image_url", "input_image"})
 
@@ -108,6 +112,8 @@ def read_llama_index(message: LlamaIndexMessage, *, include_tools: bool) -> Read
 
 def _reading(role: str, parts: Iterable[str], times: Iterable[datetime], *, include_tools: bool) -> Reading | None:
     name = _ROLES.get(role, role)
+    if name == "assistant":
+        parts = [_THOUGHT.sub("", part) for part in parts]
     content = "\n".join(part for part in parts if part.strip())
     if not content or not name.strip() or (name == "tool" and not include_tools):
         return None
@@ -123,6 +129,21 @@ def _block_text(block: Mapping[str, object], *, include_tools: bool) -> str:
         arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
         return f"[tool call: {block.get('name')} {arguments}]"
     return IMAGE if kind in _IMAGES else ""
+
+
+def _block_texts(blocks: Iterable[Mapping[str, object]], *, include_tools: bool) -> list[str]:
+    """What blocks tell, each by itself; an answer that is in blocks for its citations goes on without a break."""
+    texts: list[str] = []
+    before: Mapping[str, object] = {}
+    for block in blocks:
+        text = _block_text(block, include_tools=include_tools)
+        are_texts = before.get("type") in _TEXTS and block.get("type") in _TEXTS
+        if are_texts and any(each.get(key) for each in (before, block) for key in ("annotations", "citations")):
+            texts[-1] += text
+        else:
+            texts.append(text)
+        before = block
+    return texts
 
 
 def _standard(block: Mapping[str, object]) -> Mapping[str, object]:
@@ -178,7 +199,7 @@ class Message(Value):
 
     @classmethod
     def from_langchain(cls, message: LangChainMessage, *, include_tools: bool = False) -> Self | None:
-        """Convert a LangChain message: texts joined by newlines, ``[image]`` for an image; None if empty.
+        """Convert a LangChain message: texts joined by newlines, ``[image]`` for an image, no thoughts; None if empty.
 
         Args:
             message: Any ``BaseMessage``; ``human`` becomes ``user``, ``ai`` becomes ``assistant``. Its time is
@@ -187,7 +208,7 @@ class Message(Value):
         """
         kind = message.type.removesuffix("MessageChunk").lower()
         role = str(getattr(message, "role", kind)) if kind == "chat" else kind
-        parts = [_block_text(_standard(block), include_tools=include_tools) for block in message.content_blocks]
+        parts = _block_texts(map(_standard, message.content_blocks), include_tools=include_tools)
         times = _times(message.additional_kwargs, message.response_metadata)
         said = _reading(role, parts, times, include_tools=include_tools)
         return None if said is None else cls(**said._asdict())
@@ -243,7 +264,7 @@ def _of_chat(given: dict[str, object]) -> dict[str, object] | None:
     plain = {name: value for name, value in given.items() if name not in _CHAT_FIELDS}
     if content is None and (any(map(given.get, _CALLS)) or (role == "assistant" and "content" in given)):
         content = []
-    elif isinstance(content, str) and len(plain) < len(given):
+    elif isinstance(content, str) and (len(plain) < len(given) or (role == "assistant" and _THOUGHT.match(content))):
         content = [content]
     if not isinstance(role, str) or not isinstance(content, list | tuple):
         return plain

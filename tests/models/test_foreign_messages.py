@@ -23,6 +23,7 @@ from llama_index.core.base.llms.types import ChatMessage as LlamaMessage
 from llama_index.core.base.llms.types import ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock
 
 from memory_retrievers import Message
+from memory_retrievers.models.messages import messages_of
 
 PIXEL = base64.b64encode(b"not really a picture").decode()
 CALL = {"name": "search", "args": {"query": "Comté"}, "id": "1", "type": "tool_call"}
@@ -79,6 +80,41 @@ def test_thinking_is_left_out():
     assert Message.from_langchain(thinking).content == "Hello"
     thinking = LlamaMessage(role="assistant", blocks=[ThinkingBlock(content="secret"), TextBlock(text="Hello")])
     assert Message.from_llama_index(thinking).content == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("<think>\nShe means the cheese.\n</think>\n\nHello", "Hello"),
+        ("<think></think>Hello", "Hello"),
+        ("Write <think>so</think>", "Write <think>so</think>"),
+        ("<think>cut off", "<think>cut off"),
+    ],
+)
+def test_what_an_open_model_thinks_within_its_text_is_left_out(text, said):
+    assert Message.from_langchain(AIMessage(text)).content == said
+    assert Message.from_llama_index(LlamaMessage(role="assistant", content=text)).content == said
+    (plain,) = messages_of([{"role": "assistant", "content": text}])
+    assert plain.content == said
+    assert Message.from_langchain(HumanMessage(text)).content == text
+
+
+def test_thoughts_alone_say_nothing():
+    assert Message.from_langchain(AIMessage("<think>Hm.</think>")) is None
+    assert messages_of([{"role": "assistant", "content": "<think>Hm.</think>"}]) == ()
+
+
+@pytest.mark.parametrize("provider", ["anthropic", ""])
+def test_an_answer_that_citations_cut_into_blocks_is_one_text(provider):
+    cited = {"type": "web_search_result_location", "cited_text": "c", "url": "https://a.example", "title": "t"}
+    blocks = [
+        {"type": "text", "text": "I will look."},
+        {"type": "text", "text": "The boiler is "},
+        {"type": "text", "text": "green", "citations": [cited | {"encrypted_index": "e"}]},
+        {"type": "text", "text": ", as it was."},
+    ]
+    message = AIMessage(blocks, response_metadata={"model_provider": provider})
+    assert Message.from_langchain(message).content == "I will look.\nThe boiler is green, as it was."
 
 
 @pytest.mark.parametrize(
