@@ -35,7 +35,7 @@ def fact_of(item: dict[str, Any]) -> Draft:
     return SemanticMemory.new(
         scope="/".join(quote(label, safe="@:+ ") for label in item["namespace"]),
         id=item["key"],
-        fact=text_of(item["value"]["content"]),
+        fact=text_of(item["value"].get("content", item["value"])),  # what others keep there is kept as it is
         tags=() if kind in {None, "Memory"} else (kind,),
         created_at=item["created_at"],
         updated_at=item["updated_at"],

@@ -81,9 +81,11 @@ def test_what_a_real_store_exports_is_taken_in(langmem):
     store = InMemoryStore()
     store.put(("memories", "a/b"), "k1", {"content": "Alice lives in Lyon"})
     store.put(("memories", "a/b"), "k2", {"kind": "Memory", "content": {"content": "Alice rides a bicycle"}})
+    store.put(("settings",), "k3", {"theme": "dark"})  # not of langmem
     items = json.loads(json.dumps([item.dict() for item in store.search((), limit=10_000)]))
     with migrated(langmem, items) as memory:
         facts = {fact.id: fact for fact in memory.list("memories/a%2Fb").memories}
+        assert [fact.fact for fact in memory.list("settings").memories] == ['{"theme": "dark"}']
     assert {id: fact.fact for id, fact in facts.items()} == {"k1": "Alice lives in Lyon", "k2": "Alice rides a bicycle"}
     assert facts["k1"].created_at == store.get(("memories", "a/b"), "k1").created_at
 
