@@ -1162,10 +1162,12 @@ class AgentMemory(BaseMemory):
     alist = awaited(list)  # noqa: A003 - the method
     ahistory = awaited(history)
     aevents = awaited(events)
+    atranscript = awaited(transcript)
     aupdate = awaited(update)
     ainvalidate = awaited(invalidate)
     aforget = awaited(forget)
     aforget_scope = awaited(forget_scope)
+    aforget_conversation = awaited(forget_conversation)
     areview = awaited(review)
     aadd_messages = awaited(add_messages)
     aprocess_due = awaited(process_due)

@@ -257,9 +257,11 @@ class RemoteMemory(BaseMemory):
     alist = awaited(list)  # noqa: A003 - the method
     ahistory = awaited(history)
     aevents = awaited(events)
+    atranscript = awaited(transcript)
     aupdate = awaited(update)
     ainvalidate = awaited(invalidate)
     aforget = awaited(forget)
+    aforget_conversation = awaited(forget_conversation)
     areview = awaited(review)
 
     def run_tool(self, name: str, arguments: Mapping[str, object], *, scope: str) -> JsonObject:

@@ -59,9 +59,9 @@ def test_methods_take_what_those_of_an_agent_memory_take_and_are_described():
 def test_each_form_that_is_awaited_is_of_a_method():
     awaited = {name for name in public(AgentMemory) if inspect.iscoroutinefunction(getattr(AgentMemory, name))}
     assert {name[1:] for name in awaited} == {
-        *("retrieve", "context", "recent", "profile", "get", "list", "history", "events"),
+        *("retrieve", "context", "recent", "profile", "get", "list", "history", "events", "transcript"),
         *("remember_fact", "remember_episode", "remember_many", "update", "invalidate", "review"),
-        *("forget", "forget_scope", "add_messages", "process_due", "flush"),
+        *("forget", "forget_scope", "forget_conversation", "add_messages", "process_due", "flush"),
     }
     for kind in (AgentMemory, RemoteMemory):
         for name in awaited:
@@ -246,6 +246,8 @@ def test_a_method_is_awaited_here_and_there(memory, remote):
         assert got == fact
         assert fact in page.memories
         assert report.episodes[0] in page.memories
+        assert [each.content for each in await either.atranscript("c1")] == ["Hello."]
+        assert await either.aforget_conversation("c1") == 1
         return [hit.memory.fact for hit in found.semantic]
 
     assert asyncio.run(asked(memory)) == ["Alice likes rain"]
