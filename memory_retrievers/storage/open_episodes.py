@@ -164,7 +164,13 @@ class OpenEpisodes:
     def vectors(
         self, messages: Sequence[tuple[str, Message]], *, scope: str, conversation: str | None
     ) -> dict[str, Embedded]:
-        """Vectors of the first queued messages of a conversation, given with their ids, by the text embedded."""
+        """Vectors of queued messages by the text that was embedded; of those that have one.
+
+        Args:
+            messages: The first of a conversation, with their ids.
+            scope: Scope of the conversation.
+            conversation: The conversation.
+        """
         rows = self._ledger.open_episodes.first(scope, conversation, limit=len(messages))
         known = {each.id: each.embedded for each in self._ledger.open_episodes.read(rows)}
         return {said_text(message): each for its_id, message in messages if (each := known.get(its_id)) is not None}

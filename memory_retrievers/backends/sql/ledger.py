@@ -291,7 +291,13 @@ class SQLOpenEpisodes(Part):
         )
 
     def first(self, scope: str, conversation: str | None, *, limit: int) -> list[int]:
-        """The rows of the first messages of a conversation, however many others wait in its scope."""
+        """List the rows of the first messages of a conversation, however many others wait in its scope.
+
+        Args:
+            scope: Scope of the conversation.
+            conversation: The conversation.
+            limit: Maximum number of messages.
+        """
         return self.column(
             f"""SELECT row FROM queued_messages WHERE {_OF_SCOPE} AND conversation = :conversation
             ORDER BY row LIMIT :limit""",
