@@ -11,7 +11,7 @@ from typing import Final
 
 from memory_retrievers.ingestion import cues
 from memory_retrievers.ingestion.corrections import CLAUSE_END, WORDS_OF_CHAT, Sentence, needed_with, settled_last
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.text import analyze, one_line
 from memory_retrievers.text.summaries import LENGTH_EXPONENT, rarest, sentences
 
@@ -20,9 +20,6 @@ SUMMARY_LENGTH: Final = 300
 
 TITLE_LENGTH: Final = 60
 """Characters of a title: a headline on one line."""
-
-NOT_USERS: Final = frozenset({"assistant", "tool", "system", "developer"})
-"""Roles whose words make no title."""
 
 EARLIER: Final = " Earlier: "
 """Between what was settled last and what was said before it."""
@@ -112,7 +109,7 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     """
     said = _sentences(messages)
     needed = needed_with(said)
-    own = [place for place, each in enumerate(said) if messages[each.message].role.casefold() not in NOT_USERS]
+    own = [place for place, each in enumerate(said) if is_of_user(messages[each.message].role)]
     texts = [said[place].standing for place in own if not needed[place]]
     counts = term_counts(one_line(message.content) for message in readable(messages))
     rarity = _rarity(counts, counts if background is None else background)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from memory_retrievers.ingestion.pipeline import IngestionPipeline, noting
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.protocols import Clock, Memory
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ def without_repeats(
         messages: Its new messages, oldest first.
         conversation: Which of the scope's conversations it is.
     """
-    asks = bool(messages) and messages[0].role == "user"
+    asks = bool(messages) and is_of_user(messages[0].role)
     before = memory.transcript(scope, conversation, limit=1) if asks else []
     new: list[Message] = []
     for each in messages:
         last = [(message.role, message.content) for message in (new or before)[-1:]]
-        if each.role != "user" or last != [(each.role, each.content)]:
+        if not is_of_user(each.role) or last != [(each.role, each.content)]:
             new.append(each)
     return new
 

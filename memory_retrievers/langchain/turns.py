@@ -21,7 +21,7 @@ from memory_retrievers.ingestion.worker import Process, log_failure, process_que
 from memory_retrievers.langchain.scope import ScopedByConfig
 from memory_retrievers.models import DetailLevel, scopes
 from memory_retrievers.models.filters import MinRelevance
-from memory_retrievers.models.messages import Message, parse_conversation
+from memory_retrievers.models.messages import Message, is_of_user, parse_conversation
 from memory_retrievers.models.results import MAX_PAGE, parse_page_size
 from memory_retrievers.protocols import Memory
 from memory_retrievers.protocols.memory import GivenMemory, Retrieved
@@ -228,9 +228,6 @@ def is_summary(message: BaseMessage) -> bool:
     return message.additional_kwargs.get("lc_source") == "summarization"
 
 
-_KINDS: Final[dict[str, Callable[[str], BaseMessage]]] = {"user": HumanMessage, "assistant": AIMessage}
-
-
 class MemoryChatHistory(BaseChatMessageHistory):
     """A LangChain ``BaseChatMessageHistory`` over a conversation of a scope, for ``RunnableWithMessageHistory``.
 
@@ -239,9 +236,10 @@ class MemoryChatHistory(BaseChatMessageHistory):
         RunnableWithMessageHistory(chain, lambda session_id: MemoryChatHistory(memory, "user/alice", session_id), ...)
 
     What is added is queued as ``add_messages`` of the memory does it: it is kept, every search knows it, and what
-    becomes an episode stays in the history. Messages are kept as role and text: system and tool messages, messages
-    without text, and summaries that LangChain puts in the place of messages, are left out. (LangChain says that
-    ``RunnableWithMessageHistory`` ends with LangChain 2.0; ``AgentMemoryMiddleware`` is what stays.)
+    becomes an episode stays in the history. Messages are kept as text with its role or, of one of several users, its
+    ``name``: system and tool messages, messages without text, and summaries that LangChain puts in the place of
+    messages, are left out. (LangChain says that ``RunnableWithMessageHistory`` ends with LangChain 2.0;
+    ``AgentMemoryMiddleware`` is what stays.)
 
     Args:
         memory: An AgentMemory, or anything of that shape.
@@ -297,5 +295,7 @@ class MemoryChatHistory(BaseChatMessageHistory):
 
 
 def _as_langchain(message: Message) -> BaseMessage:
-    kind = _KINDS.get(message.role)
-    return kind(message.content) if kind is not None else ChatMessage(role=message.role, content=message.content)
+    role = message.role.casefold()
+    if is_of_user(role):  # no provider knows the name of a person as a role
+        return HumanMessage(message.content, name=None if role == "user" else message.role)
+    return AIMessage(message.content) if role == "assistant" else ChatMessage(content=message.content, role=role)

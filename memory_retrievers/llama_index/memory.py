@@ -19,6 +19,7 @@ from memory_retrievers.ingestion.worker import Process, process_queue
 from memory_retrievers.llama_index.turns import (
     Turn,
     TurnRecall,
+    as_chat,
     going_on,
     handle_of,
     last_turn,
@@ -135,7 +136,7 @@ class ConversationMemory(BaseMemory):
         *,
         scope: str,
         path: str | Path | None = None,
-        chat_history: Sequence[ChatMessage] | None = None,
+        chat_history: Sequence[ChatMessage | Message] | None = None,
         episodic_limit: int = 5,
         semantic_limit: int = 20,
         detail: DetailLevel | str = DetailLevel.AUTO,
@@ -154,7 +155,8 @@ class ConversationMemory(BaseMemory):
             memory: As the attribute.
             scope: As the attribute.
             path: As the attribute; beside ``memory`` it only says where a restored object finds the store.
-            chat_history: The chat so far; it is not stored for good, see :meth:`set`.
+            chat_history: The chat so far, such as ``memory.transcript`` gives it; it is not stored for good, see
+                :meth:`set`.
             episodic_limit: As the attribute.
             semantic_limit: As the attribute.
             detail: As the attribute.
@@ -188,7 +190,7 @@ class ConversationMemory(BaseMemory):
                 process=process,
                 placement=placement,
                 session_id=session_id,
-                messages=_copies(chat_history or ()),
+                messages=_copies([as_chat(each) if isinstance(each, Message) else each for each in chat_history or ()]),
                 token_counter=token_counter,
             )
 

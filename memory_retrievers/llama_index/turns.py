@@ -21,7 +21,7 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from memory_retrievers.errors import BackendError, ConfigurationError
 from memory_retrievers.ingestion.worker import log_failure, without_repeats
 from memory_retrievers.models import scopes
-from memory_retrievers.models.messages import Message, read_llama_index
+from memory_retrievers.models.messages import Message, is_of_user, read_llama_index
 from memory_retrievers.protocols import Memory, Retrieved
 
 INSTRUCTIONS: Final = frozenset({MessageRole.SYSTEM, MessageRole.DEVELOPER})
@@ -76,6 +76,15 @@ def spoken(messages: Sequence[ChatMessage]) -> list[Message]:
         else:
             said += [] if converted is None else [converted]
     return said
+
+
+def as_chat(message: Message) -> ChatMessage:
+    """The message as LlamaIndex has it, which knows the name of a person as no role."""
+    role = message.role.casefold()
+    if not is_of_user(role):
+        return ChatMessage(role=role, content=message.content)
+    names = {} if role == "user" else {"name": message.role}
+    return ChatMessage(role=MessageRole.USER, content=message.content, additional_kwargs=names)
 
 
 def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], *, conversation: str | None) -> bool:
@@ -147,7 +156,7 @@ def last_turn(messages: Sequence[ChatMessage]) -> Turn | None:
         said = read_llama_index(message, include_tools=False)
         if said is None:
             continue
-        if said.role == "user":
+        if message.role == MessageRole.USER:
             if answered or (message.content or "") != text:
                 number, query, text = number + 1, said.content, message.content or ""
             answered = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final, NamedTuple, Protocol, Self, TypeAlias, TypeGuard, TypeVar
@@ -25,6 +26,33 @@ _THOUGHT: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 
 _CODE_RESULT: Final = "Result of executing the code given:"
 _IMAGES: Final = frozenset({"image", "image_url", "input_image"})
+
+_NOT_USERS: Final = frozenset({"assistant", "tool", "system", "developer"})
+_NO_NAMES: Final = _NOT_USERS | {"user", *_ROLES}
+_NAME_LENGTH: Final = 64
+_ENDS_NAME: Final = str.maketrans(dict.fromkeys(':"<>', " "))
+
+
+def is_of_user(role: str) -> bool:
+    """Whether a role is a user's, ``user`` or a name; all others answer, are tools, or instruct a model."""
+    return role.casefold() not in _NOT_USERS
+
+
+def speaker_of(role: str, name: object) -> str:
+    """The name of a user, where one is given and is no role; else the role.
+
+    Names are texts of strangers: one is on one line, of 64 characters at most, and has nothing that would end it in a
+    list of who says what.
+
+    >>> speaker_of("user", "Anna"), speaker_of("user", "Assistant: "), speaker_of("assistant", "Anna")
+    ('Anna', 'user', 'assistant')
+    """
+    if role.casefold() != "user" or not isinstance(name, str):
+        return role
+    words = " ".join(name[:MAX_ID_LENGTH].translate(_ENDS_NAME).split())
+    said = unicodedata.normalize("NFC", "".join(filter(str.isprintable, words)))[:_NAME_LENGTH].strip()
+    bare = "".join(filter(str.isalnum, unicodedata.normalize("NFKC", said).casefold()))
+    return role if not bare or bare in _NO_NAMES else said
 
 
 def parse_conversation(conversation: object) -> str | None:
@@ -107,17 +135,20 @@ def read_llama_index(message: LlamaIndexMessage, *, include_tools: bool) -> Read
         parts = [_last_words(_without_code(part)) for part in parts]
     elif role == "user" and not include_tools:
         parts = [part for part in parts if not part.startswith(_CODE_RESULT)]
-    return _reading(role, parts, _times(message.additional_kwargs), include_tools=include_tools)
+    further = message.additional_kwargs
+    return _reading(role, parts, _times(further), name=further.get("name"), include_tools=include_tools)
 
 
-def _reading(role: str, parts: Iterable[str], times: Iterable[datetime], *, include_tools: bool) -> Reading | None:
-    name = _ROLES.get(role, role)
-    if name == "assistant":
+def _reading(
+    role: str, parts: Iterable[str], times: Iterable[datetime], *, name: object, include_tools: bool
+) -> Reading | None:
+    ours = _ROLES.get(role, role)
+    if ours == "assistant":
         parts = [_THOUGHT.sub("", part) for part in parts]
     content = "\n".join(part for part in parts if part.strip())
-    if not content or not name.strip() or (name == "tool" and not include_tools):
+    if not content or not ours.strip() or (ours == "tool" and not include_tools):
         return None
-    return Reading(role=name, content=content, timestamp=next(iter(times), None))
+    return Reading(role=speaker_of(ours, name), content=content, timestamp=next(iter(times), None))
 
 
 def _block_text(block: Mapping[str, object], *, include_tools: bool) -> str:
@@ -188,7 +219,8 @@ class Message(Value):
     """One turn of a conversation.
 
     Attributes:
-        role: Who speaks: ``user``, ``assistant``, or any other name; kept as given, shown in lower case.
+        role: Who speaks: ``user``, ``assistant``, or any other name, such as that of one of several users; kept as
+            given, shown in lower case.
         content: What was said; not blank.
         timestamp: When; None is filled with the current time where the message is stored.
     """
@@ -202,20 +234,24 @@ class Message(Value):
         """Convert a LangChain message: texts joined by newlines, ``[image]`` for an image, no thoughts; None if empty.
 
         Args:
-            message: Any ``BaseMessage``; ``human`` becomes ``user``, ``ai`` becomes ``assistant``. Its time is
-                ``timestamp`` or ``created_at`` in its metadata, if that is a datetime or ISO-8601 text.
+            message: Any ``BaseMessage``; ``human`` becomes its ``name`` or else ``user``, ``ai`` becomes ``assistant``.
+                Its time is ``timestamp`` or ``created_at`` in its metadata, if that is a datetime or ISO-8601 text.
             include_tools: Also tell the tools that are called, and what they answer.
         """
         kind = message.type.removesuffix("MessageChunk").lower()
         role = str(getattr(message, "role", kind)) if kind == "chat" else kind
         parts = _block_texts(map(_standard, message.content_blocks), include_tools=include_tools)
         times = _times(message.additional_kwargs, message.response_metadata)
-        said = _reading(role, parts, times, include_tools=include_tools)
+        name = getattr(message, "name", None)
+        said = _reading(role, parts, times, name=name, include_tools=include_tools)
         return None if said is None else cls(**said._asdict())
 
     @classmethod
     def from_llama_index(cls, message: LlamaIndexMessage, *, include_tools: bool = False) -> Self | None:
-        """Convert a LlamaIndex ``ChatMessage``, as :meth:`from_langchain` does; None if it is empty."""
+        """Convert a LlamaIndex ``ChatMessage``, as :meth:`from_langchain` does; None if it is empty.
+
+        The ``name`` is that in ``additional_kwargs``.
+        """
         said = read_llama_index(message, include_tools=include_tools)
         return None if said is None else cls(**said._asdict())
 
@@ -238,7 +274,7 @@ def plain_message(given: object) -> object:
     >>> plain_message({"role": "human", "content": "Hello"})
     {'role': 'user', 'content': 'Hello'}
     >>> plain_message({"role": "user", "name": "Al", "content": [{"type": "text", "text": "Hello"}]})
-    {'role': 'user', 'content': 'Hello'}
+    {'role': 'Al', 'content': 'Hello'}
 
     Raises:
         ValueError: A part of the content is neither text nor an object with a type.
@@ -268,7 +304,7 @@ def _of_chat(given: dict[str, object]) -> dict[str, object] | None:
         content = [content]
     if not isinstance(role, str) or not isinstance(content, list | tuple):
         return plain
-    said = _reading(role, map(_part_text, content), (), include_tools=False)
+    said = _reading(role, map(_part_text, content), (), name=given.get("name"), include_tools=False)
     return None if said is None else {**plain, "role": said.role, "content": said.content}
 
 

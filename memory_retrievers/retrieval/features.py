@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from memory_retrievers.models.messages import is_of_user
 from memory_retrievers.retrieval import times
 from memory_retrievers.retrieval.candidates import Candidates, ReadTexts
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.text import has_word
+from memory_retrievers.text import caseless, has_word
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -289,26 +290,32 @@ def speaker(fused: FusedLists) -> Floats:
     """1 for a passage said by the one speaker whom the query names, else 0, as where it names several; shape (n,)."""
     layout = fused.candidates.layout
     named = named_speakers(layout.names, fused.question.text)
-    return np.where(layout.speakers == named[0], 1.0, 0.0) if len(named) == 1 else np.zeros(len(fused.scores))
+    if len({caseless(layout.names[place]) for place in named}) != 1:
+        return np.zeros(len(fused.scores))
+    return np.where(np.isin(layout.speakers, named), 1.0, 0.0)
 
 
 def named_speakers(speakers: Sequence[str], text: str) -> list[int]:
     """Positions of the speakers whom a text names: by whole names, or else by what only one of them is called.
 
     That is a part of the name, or its beginning of three letters or more, as "Mel" for Melanie, written as a name
-    within the sentence.
+    within the sentence. A name in other letters, as ``anna`` beside ``Anna``, is the same.
     """
-    asked = text.casefold()
-    folded = [name.casefold() for name in speakers]
+    asked = caseless(text)
+    folded = [caseless(name) for name in speakers]
     whole = [place for place, name in enumerate(folded) if name in asked and has_word(asked, name)]
     if whole:
         return whole
-    parts = [(place, part) for place, name in enumerate(speakers) for part in name.split()]
-    fitting = ({place for place, part in parts if part.startswith(word)} for word in _WRITTEN_AS_NAME.findall(text))
-    return sorted({place for places in fitting if len(places) == 1 for place in places})
+    names = {name for name in folded if name != "user" and is_of_user(name)}
+    parts = [(name, part) for name in names for part in _BETWEEN_PARTS.split(name)]
+    words = [word.casefold() for word in _WRITTEN_AS_NAME.findall(text)]
+    fitting = ({name for name, part in parts if part.startswith(word)} for word in words)
+    named = {name for names in fitting if len(names) == 1 for name in names}
+    return [place for place, name in enumerate(folded) if name in named]
 
 
 _WRITTEN_AS_NAME: Final = re.compile(r"(?<=[\w,] )[A-Z]\w{2,}")
+_BETWEEN_PARTS: Final = re.compile(r"[\s_.]+")
 
 
 def length(fused: FusedLists) -> Floats:

@@ -21,7 +21,7 @@ from memory_retrievers.models.filters import (
     SearchOptions,
     parse_moment,
 )
-from memory_retrievers.models.messages import Message, messages_of, parse_conversation
+from memory_retrievers.models.messages import Message, is_of_user, messages_of, parse_conversation
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question, remembered, without_common
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
@@ -205,7 +205,7 @@ def asked_by(memory: object, text: str, *, said: Sequence[Message] = ()) -> str:
         said: The messages of the conversation, with or without this one.
     """
     if len(text) <= _FOLLOW_UP and Question.parse(text).says_little:
-        before = (each.content for each in reversed(said) if each.role == "user" and each.content != text)
+        before = (each.content for each in reversed(said) if is_of_user(each.role) and each.content != text)
         text = "\n".join([*islice(filter(_names_something, before), 1), text])
     most = getattr(memory, "query_characters", None)
     return fitting(text, most=most if isinstance(most, int) else QUERY_CHARACTERS)
@@ -423,7 +423,7 @@ def _said_by_user(terms: Sequence[str], store: MemoryStore, selections: Mapping[
             if isinstance(memory, SemanticMemory):
                 yield memory.fact
             else:
-                yield from (message.content for message in memory.messages if message.role == "user")
+                yield from (message.content for message in memory.messages if is_of_user(message.role))
 
 
 def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> bool:

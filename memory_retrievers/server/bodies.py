@@ -72,7 +72,9 @@ class Body(BaseModel):
 class MessageBody(Body):
     """One turn of a conversation."""
 
-    role: ShortText
+    role: Annotated[
+        ShortText, Field(description="user, assistant, or the name of one of several users, which name may be as well.")
+    ]
     content: NonBlankText
     timestamp: Annotated[Moment | None, Field(description="Now if left out.")] = None
 

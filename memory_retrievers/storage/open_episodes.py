@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from memory_retrievers import fsrs
 from memory_retrievers.errors import EmbeddingError, NotFoundError
 from memory_retrievers.models import EpisodicMemory, Origin, SummaryBy
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.models.storage import OpenMessage
 from memory_retrievers.text import analyze, one_line
 from memory_retrievers.text.passages import message_passage, said_text
@@ -291,7 +291,7 @@ def episode_of(messages: Sequence[OpenMessage], *, first: str) -> EpisodicMemory
 
 
 def _title(messages: Sequence[Message]) -> str:
-    said = next((message for message in messages if message.role.casefold() == "user"), messages[0])
+    said = next((message for message in messages if is_of_user(message.role)), messages[0])
     line = one_line(said.content)
     return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1].rstrip()}…"
 

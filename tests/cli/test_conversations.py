@@ -43,6 +43,7 @@ def test_messages_of_the_chat_api_are_queued_without_those_that_say_nothing(run,
         {"role": "tool", "tool_call_id": "c1", "content": "Found."},
     ]
     assert run("add-messages", *at, stdin=json.dumps(said)) == "1 accepted, 1 wait\n"
+    assert json.loads(run("waiting", *at, "--json"))["messages"][0]["role"] == "Nina"
 
 
 def test_metadata_are_pairs_or_an_object_wherever_they_are_given(run, refused, tmp_path):

@@ -117,17 +117,18 @@ def test_the_last_messages_are_told(memory):
             history_of(memory, limit=limit)
 
 
-def test_instructions_and_tools_are_left_out_and_other_roles_kept(memory):
+def test_instructions_and_tools_are_left_out_and_people_have_their_names(memory):
     history = history_of(memory)
     history.add_messages(
         [SystemMessage("Be kind."), ChatMessage("I am Mia.", role="Mia"), ToolMessage("7", tool_call_id="1")]
     )
+    history.add_messages([HumanMessage("And I Tom.", name="Tom"), AIMessage("Hello, you two", name="helper")])
     history.add_user_message("Hello")
-    history.add_ai_message("Hello, you two")
-    assert history.messages == [
-        ChatMessage("I am Mia.", role="Mia"),
-        HumanMessage("Hello"),
+    assert history.messages == [  # no provider takes the name of a person for a role
+        HumanMessage("I am Mia.", name="Mia"),
+        HumanMessage("And I Tom.", name="Tom"),
         AIMessage("Hello, you two"),
+        HumanMessage("Hello"),
     ]
 
 

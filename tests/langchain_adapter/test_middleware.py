@@ -865,3 +865,49 @@ def test_whatever_fails_once_messages_are_queued_does_not_queue_them_again(memor
     assert len(caplog.records) == 2
     said = [("user", message.content) for message in long[1:]] + [("assistant", "Yes.")]
     assert recorded(memory) == [*said, ("user", "And?"), ("assistant", "Done.")]
+
+
+# --- several people in one thread
+
+
+def said_by(name, text):
+    return {"messages": [HumanMessage(text, name=name)]}
+
+
+@pytest.mark.parametrize("saver", [True, False])
+def test_each_of_several_people_is_recorded_once_and_by_name(memory, saying, saver):
+    agent = agent_of(saying("One.", "Two.", "Three."), memory, saver=saver)
+    state = {"messages": []}
+    for name, text in (("Anna", "Yes."), ("Tom", "Yes."), ("assistant", "Yes.")):
+        asked = said_by(name, text)
+        state = agent.invoke(asked if saver else {"messages": [*state["messages"], *asked["messages"]]}, ALICE)
+    recorded = [("Anna", "Yes."), ("assistant", "One."), ("Tom", "Yes."), ("assistant", "Two."), ("user", "Yes.")]
+    told = [(each.role, each.content) for each in memory.transcript("user/alice", "t1")]
+    assert told == [*recorded, ("assistant", "Three.")]
+
+
+def test_a_person_who_asks_again_after_a_failure_is_recorded_once(memory, saying):
+    for name in ("Anna", "Anna", "Tom"):
+        with pytest.raises(RuntimeError):
+            agent_of(saying(RuntimeError("away")), memory, saver=False).invoke(said_by(name, "Hello?"), ALICE)
+    assert [each.role for each in memory.transcript("user/alice", "t1")] == ["Anna", "Tom"]
+
+
+def test_a_short_question_of_a_person_is_asked_with_the_one_before_it(memory, saying):
+    model = saying("In Lyon.", "Yes.")
+    agent = agent_of(model, memory)
+    agent.invoke(said_by("Anna", "Did the nightly import in Lyon fail again?"), ALICE)
+    agent.invoke(said_by("Tom", "And when?"), ALICE)
+    assert "The nightly import in Lyon failed again." in recalled_text(model.heard[1])
+
+
+def test_what_a_person_has_in_the_prompt_is_not_recalled(memory, saying):
+    model = saying("Noted.", "Gustave.")
+    agent = agent_of(model, memory)
+    agent.invoke(said_by("Anna", "My sourdough starter is called Gustave."), ALICE)
+    agent.invoke(said_by("Tom", "What is the sourdough starter of Anna called?"), ALICE)
+    assert "Gustave" not in recalled_text(model.heard[1])
+    elsewhere = {"configurable": {"user_id": "user/alice", "thread_id": "t2"}}
+    model = saying("Gustave.")
+    agent_of(model, memory).invoke(said_by("Tom", "What is the sourdough starter of Anna called?"), elsewhere)
+    assert '- anna: "My sourdough starter is called Gustave."' in recalled_text(model.heard[0])

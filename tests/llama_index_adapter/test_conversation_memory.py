@@ -727,3 +727,18 @@ async def test_of_what_a_code_agent_runs_nothing_is_remembered_as_words_of_the_u
     await agent.run("How many?", memory=chat)
     assert texts(memory.transcript("user/alice")) == ["How many?", "I count.", "42. <execute> ends."]
     assert "Eve" in chat.get_all()[2].content, "the agent itself reads it"
+
+
+def test_each_of_several_people_is_kept_by_name_and_comes_back_as_a_user_with_it(memory, chat):
+    said = [
+        ChatMessage(role="user", content="My starter is called Gustave.", additional_kwargs={"name": "Anna"}),
+        assistant("A fine name."),
+        ChatMessage(role="user", content="What is the starter of Anna called?", additional_kwargs={"name": "Tom"}),
+    ]
+    chat.put_messages(said)
+    heard = memory.transcript("user/alice")
+    assert [each.role for each in heard] == ["Anna", "assistant", "Tom"]
+    assert ConversationMemory.from_defaults(memory, scope="user/alice", chat_history=heard).get_all() == said
+    other = ConversationMemory.from_defaults(memory, scope="user/alice", session_id="other")
+    other.put(said[-1])
+    assert '- anna: "My starter is called Gustave."' in told(other.get())

@@ -52,6 +52,13 @@ def test_speaker_is_one_for_what_the_only_speaker_named_says(story, text, expect
     assert given(features.speaker, story, text) == expected
 
 
+def test_a_speaker_in_other_letters_is_the_same_speaker(make_candidates):
+    passages = [(0, "a", 0.0, "ann"), (1, "b", 0.0, "Ann"), (2, "c", 0.0, "Bob")]
+    candidates = make_candidates([passages], names=("ann", "Ann", "Bob"))
+    assert given(features.speaker, candidates, "What did Ann plant?") == [1, 1, 0]
+    assert not any(given(features.speaker, candidates, "What did Ann and Bob plant?"))
+
+
 def test_length_grows_with_the_logarithm_of_the_terms(make_candidates):
     candidates = make_candidates([[(0, "a", 0.0), (1, "a b c", 0.0)], [(0, "a b c d e f g", 0.0)]])
     low, high = np.log(2), np.log(8)

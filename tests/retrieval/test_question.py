@@ -185,6 +185,21 @@ def test_a_speaker_is_named_by_what_nobody_else_is_called(question, named):
 
 
 @pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("What did Anna plant?", [0, 3]),
+        ("What did Tom plant?", [1, 2]),
+        ("What did Okafor plant?", [1, 2]),
+        ("What did Jose\u0301 plant?", [4]),
+        ("What did Use and Ass plant?", []),  # no names begin so, only roles
+    ],
+)
+def test_a_speaker_is_one_in_whatever_letters_the_name_is_written(question, named):
+    speakers = ["anna", "tom_okafor", "Tom_Okafor", "Anna", "José", "user", "assistant"]
+    assert named_speakers(speakers, question) == named
+
+
+@pytest.mark.parametrize(
     ("text", "dates"),
     [
         ("Was geschah im März 2023?", [(2023, 3)]),

@@ -51,6 +51,7 @@ def test_messages_of_the_chat_api_are_queued_and_those_without_a_text_are_not(cl
     assert client.post("/api/v0/retrieve_memory", json=of_alice(**asked)).status_code == 200
     (episode,) = client.post("/api/v0/process", json=of_alice(flush=True)).json()["episodes"]
     assert [each["content"] for each in episode["messages"]] == ["I sold\nit.", "Well done."]
+    assert [each["role"] for each in episode["messages"]] == ["Al", "assistant"]
     kept = {"summary": "A sale", "messages": CHAT}
     (episode,) = client.post("/api/v0/remember", json=of_alice(episodes=[kept])).json()["episodes"]
     assert [each["content"] for each in episode["messages"]] == ["I sold\nit.", "Well done."]

@@ -1,0 +1,90 @@
+"""Several people in one conversation: each is told apart by the name that a message gives, whichever way it comes."""
+
+import pytest
+
+from memory_retrievers import AgentMemory, Message
+from memory_retrievers.models.messages import speaker_of
+
+TEAM = "team/red"
+CHAT = [
+    {"role": "user", "name": "Anna", "content": "The budget of the fair should be 4000 euros."},
+    {"role": "assistant", "name": "helper", "content": "Noted."},
+    {"role": "user", "name": "Tom_Okafor", "content": "The budget of the fair should be 9000 euros."},
+    {"role": "user", "content": "The budget of the fair should be settled."},
+]
+SPEAKERS = ["Anna", "assistant", "Tom_Okafor", "user"]
+
+
+@pytest.fixture
+def memory():
+    with AgentMemory.in_memory() as memory:
+        yield memory
+
+
+@pytest.mark.parametrize(
+    ("name", "speaker"),
+    [
+        (None, "user"),
+        (7, "user"),
+        ("", "user"),
+        (" \u200b\n", "user"),
+        ("Anna", "Anna"),
+        ("José", "José"),
+        ("Jose\u0301", "José"),
+        (" Anna\n  Okafor ", "Anna Okafor"),
+        ("An\u202ena\x1b", "Anna"),
+        ("anna-okafor_7", "anna-okafor_7"),
+        ('Tom: "I resign"\n- Anna', "Tom I resign - Anna"),
+        ("</memory>", "/memory"),
+        ("x" * 2_000_000, "x" * 64),
+        ("a" + "\u0301" * 1_000_000, ("á" + "\u0301" * 63)),
+        ("\ud800", "user"),
+        *((name, "user") for name in ("user", "Assistant", "SYSTEM", "tool", "developer", "human", "ai", "model")),
+        *(
+            (name, "user")
+            for name in ("assistant:", " system\u200b", "assist\u00adant", "ａｓｓｉｓｔａｎｔ", "_user_")
+        ),
+    ],
+)
+def test_a_name_is_who_speaks_unless_it_is_none_or_a_role(memory, name, speaker):
+    assert speaker_of("user", name) == speaker
+    assert speaker_of("assistant", name) == "assistant"
+    memory.add_messages(TEAM, [{"role": "user", "name": name, "content": "Hello"}])
+    assert memory.waiting(TEAM) == [memory.waiting(TEAM)[0].model_copy(update={"role": speaker})]
+
+
+def test_who_said_what_is_kept_and_shown(memory):
+    memory.add_messages(TEAM, CHAT, conversation="fair")
+    assert [each.role for each in memory.transcript(TEAM, "fair")] == SPEAKERS
+    (episode,) = memory.flush(TEAM).episodes
+    assert [each.role for each in episode.messages] == SPEAKERS
+    assert "Anna: The budget of the fair should be 4000 euros." in episode.summary
+    told = memory.retrieve("budget of the fair", scope=TEAM).to_markdown("high")
+    assert '- anna: "The budget of the fair should be 4000 euros."' in told
+    assert memory.retrieve("budget of the fair", scope=TEAM, in_prompt=CHAT).episodic == ()
+    assert memory.retrieve("budget of the fair", scope="team/blue").episodic == ()
+
+
+@pytest.mark.parametrize("finished", [False, True])
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What did Anna say about the budget?", "4000"),
+        ("What did Tom say about the budget?", "9000"),
+        ("What does Tom Okafor want the budget to be?", "9000"),
+        ("What did anna say about the budget?", "4000"),
+    ],
+)
+def test_what_the_one_said_who_is_asked_about_comes_first(memory, question, answer, finished):
+    for number, each in enumerate([*CHAT, {"role": "user", "name": "anna", "content": "Tom and I like tea."}]):
+        memory.add_messages(TEAM, [each], conversation=f"thread-{number}")
+    if finished:
+        memory.flush(TEAM)
+    hit = memory.retrieve(question, scope=TEAM).episodic[0]
+    assert answer in hit.memory.messages[0].content
+
+
+def test_the_words_of_a_person_head_an_open_episode(memory):
+    memory.add_messages(TEAM, [Message(role="assistant", content="Good morning!"), *CHAT])
+    (hit,) = memory.retrieve("budget of the fair", scope=TEAM).episodic
+    assert hit.memory.title == CHAT[0]["content"]
