@@ -12,7 +12,7 @@ from typing import Final
 
 from memory_retrievers.models import EpisodicMemory, SemanticMemory, SummaryBy
 from memory_retrievers.models.memories import MemoryKey
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.markdown import RenderPlan, days, fact_lines, speaker, two_sections
 from memory_retrievers.retrieval.question import asks_for_list
@@ -224,15 +224,17 @@ def _excerpts(memory: EpisodicMemory, places: frozenset[int], zone: tzinfo | Non
 def repeated_talks(hits: Sequence[RetrievedMemory[EpisodicMemory]], query: str) -> set[MemoryKey]:
     """Name the episodes of which a newer one tells the same, by what matches best in them and what stands beside it.
 
-    A question that is asked every week would fill a prompt with itself, and what has changed since is not told.
+    A question that is asked every week would fill a prompt with itself, and what has changed since is not told. What
+    different people say, each by name, is never the same.
     """
     asked = frozenset(analyze(query))
-    talks: dict[MemoryKey, str] = {}
+    talks: dict[frozenset[str], dict[MemoryKey, str]] = {}
     for hit in sorted((hit for hit in hits if hit.matches), key=lambda hit: hit.memory.end_at):
         best, messages = hit.matches[0].messages[0], hit.memory.messages
         around = messages[max(best - 1, 0) : best + 2]
         talk = "\n".join(message.content for message in around)
         has_words = len(asked.intersection(analyze(talk[:COMPARED_CHARACTERS]))) >= SAME_TALK * len(asked)
         if has_words or around == messages:  # else the rest of the episode may be what answers
-            talks[hit.memory.key] = talk
-    return {[*talks][place] for place in told_again([*talks.values()])}
+            people = frozenset(message.role for message in around if is_of_user(message.role)) - {"user"}
+            talks.setdefault(people, {})[hit.memory.key] = talk
+    return {[*each][place] for each in talks.values() for place in told_again([*each.values()])}

@@ -88,3 +88,26 @@ def test_the_words_of_a_person_head_an_open_episode(memory):
     memory.add_messages(TEAM, [Message(role="assistant", content="Good morning!"), *CHAT])
     (hit,) = memory.retrieve("budget of the fair", scope=TEAM).episodic
     assert hit.memory.title == CHAT[0]["content"]
+
+
+OWN = ["My dentist is Dr. {}.", "I work from home on {}s.", "I am allergic to {}."]
+PEOPLE = {
+    "Anna": ["Weber", "Friday", "nuts"],
+    "Tom": ["Okafor", "Monday", "cats"],
+    "Mia": ["Silva", "Sunday", "pollen"],
+}
+
+
+@pytest.fixture
+def of_three(memory):
+    """A memory of what three people say of themselves in the same words, each in a conversation of their own."""
+    for place, sentence in enumerate(OWN):
+        for name, own in PEOPLE.items():
+            said = [{"role": "user", "name": name, "content": sentence.format(own[place])}, CHAT[1]]
+            memory.add_messages(TEAM, said, conversation=f"{place}-{name}")
+    return memory
+
+
+def test_what_different_people_say_in_the_same_words_is_not_the_same(of_three):
+    found = of_three.retrieve("What is Anna allergic to?", scope=TEAM, min_relevance="auto")
+    assert found.episodic[0].memory.messages[0].content == "I am allergic to nuts."
