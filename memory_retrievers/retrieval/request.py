@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
-from memory_retrievers.models.fields import storable
+from memory_retrievers.models.fields import EPOCH, storable
 from memory_retrievers.models.filters import (
     EVERYTHING,
     FilterOptions,
@@ -197,18 +197,28 @@ def fitting(text: str, *, most: int) -> str:
 def asked_by(memory: object, text: str, *, said: Sequence[Message] = ()) -> str:
     """A user's message as a query of a length that this memory accepts: an adapter must not fail for a long message.
 
-    One that says little by itself, such as "And when?", is asked with the user's before it.
+    One that says little by itself, such as "And when?", is asked with the user's before it; one in the first person, of
+    one of several people, with their name.
 
     Args:
         memory: Who is asked.
         text: What the user says.
         said: The messages of the conversation, with or without this one.
     """
+    by = next((each.role for each in reversed(said) if is_of_user(each.role) and each.content == text), "user")
+    named = [by] if by.casefold() != "user" and _asks_for_own(text) else []
     if len(text) <= _FOLLOW_UP and Question.parse(text).says_little:
         before = (each.content for each in reversed(said) if is_of_user(each.role) and each.content != text)
         text = "\n".join([*islice(filter(_names_something, before), 1), text])
+    text = "\n".join([text, *named])
     most = getattr(memory, "query_characters", None)
     return fitting(text, most=most if isinstance(most, int) else QUERY_CHARACTERS)
+
+
+def _asks_for_own(text: str) -> bool:
+    """Whether a message is in the first person, and is answered by its words: a name beside them hides "tomorrow"."""
+    question = Question.parse(text[:_FOLLOW_UP], now=EPOCH)
+    return question.is_personal and not question.is_by_time
 
 
 def _names_something(text: str) -> bool:

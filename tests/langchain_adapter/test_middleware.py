@@ -911,3 +911,15 @@ def test_what_a_person_has_in_the_prompt_is_not_recalled(memory, saying):
     model = saying("Gustave.")
     agent_of(model, memory).invoke(said_by("Tom", "What is the sourdough starter of Anna called?"), elsewhere)
     assert '- anna: "My sourdough starter is called Gustave."' in recalled_text(model.heard[0])
+
+
+def test_a_person_who_asks_for_their_own_is_told_it(saying):
+    with AgentMemory.in_memory() as memory:
+        for name, dentist in (("Anna", "Weber"), ("Tom", "Okafor")):
+            memory.remember_fact(scope="user/alice", fact=f"{name} goes to the dentist Dr. {dentist}")
+        model = saying("Dr. Weber.", "Dr. Okafor.")
+        agent = agent_of(model, memory, semantic_limit=1)
+        for name, dentist in (("Anna", "Weber"), ("Tom", "Okafor")):
+            agent.invoke(said_by(name, "Who is my dentist?"), ALICE)
+            told = tail_text(model.heard[-1]).partition("## Episodic")[0]
+            assert [each for each in ("Weber", "Okafor") if each in told] == [dentist]

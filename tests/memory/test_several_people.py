@@ -3,7 +3,8 @@
 import pytest
 
 from memory_retrievers import AgentMemory, Message
-from memory_retrievers.models.messages import speaker_of
+from memory_retrievers.models.messages import messages_of, speaker_of
+from memory_retrievers.retrieval.request import asked_by
 
 TEAM = "team/red"
 CHAT = [
@@ -111,3 +112,33 @@ def of_three(memory):
 def test_what_different_people_say_in_the_same_words_is_not_the_same(of_three):
     found = of_three.retrieve("What is Anna allergic to?", scope=TEAM, min_relevance="auto")
     assert found.episodic[0].memory.messages[0].content == "I am allergic to nuts."
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "asked"),
+    [
+        ("Who is my dentist?", "Anna", "Who is my dentist?\nAnna"),
+        ("Wer ist mein Zahnarzt?", "Anna", "Wer ist mein Zahnarzt?\nAnna"),
+        ("Who is my dentist?", None, "Who is my dentist?"),
+        ("Who is the dentist of Tom?", "Anna", "Who is the dentist of Tom?"),
+        ("What do I have tomorrow?", "Anna", "What do I have tomorrow?"),
+        ("What did we talk about yesterday?", "Anna", "What did we talk about yesterday?"),
+        ("And when?", "Anna", "My dentist moved to Lyon.\nAnd when?"),
+    ],
+)
+def test_a_question_in_the_first_person_is_asked_with_the_name_of_who_asks(memory, question, name, asked):
+    before = {"role": "user", "name": "Tom", "content": "My dentist moved to Lyon."}
+    said = messages_of([before, {"role": "user", "name": name, "content": question}])
+    assert asked_by(memory, question, said=said) == asked
+
+
+ASKED = ["Who is my dentist?", "On which days do I work from home?", "What am I allergic to?"]
+
+
+@pytest.mark.parametrize("asks", PEOPLE)
+def test_each_person_is_told_what_is_their_own(of_three, asks):
+    for question, sentence, own in zip(ASKED, OWN, PEOPLE[asks], strict=True):
+        said = messages_of([{"role": "user", "name": asks, "content": question}])
+        query = asked_by(of_three, question, said=said)
+        hit, *_ = of_three.retrieve(query, scope=TEAM, min_relevance="auto").episodic
+        assert hit.memory.messages[0].content == sentence.format(own)
