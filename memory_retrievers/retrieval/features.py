@@ -13,7 +13,7 @@ from memory_retrievers.retrieval import times
 from memory_retrievers.retrieval.candidates import Candidates, ReadTexts
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.text import caseless, has_word
+from memory_retrievers.text import STOP_WORDS, caseless, has_word
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -299,16 +299,18 @@ def named_speakers(speakers: Sequence[str], text: str) -> list[int]:
     """Positions of the speakers whom a text names: by whole names, or else by what only one of them is called.
 
     That is a part of the name, or its beginning of three letters or more, as "Mel" for Melanie, written as a name
-    within the sentence. A name in other letters, as ``anna`` beside ``Anna``, is the same.
+    within the sentence. A name in other letters, as ``anna`` beside ``Anna``, is the same; one that is a common word,
+    as Will, is named where it is written as a name.
     """
     asked = caseless(text)
     folded = [caseless(name) for name in speakers]
+    words = [word.casefold() for word in _WRITTEN_AS_NAME.findall(text)]
     whole = [place for place, name in enumerate(folded) if name in asked and has_word(asked, name)]
+    whole = [place for place in whole if folded[place] not in STOP_WORDS or folded[place] in words]
     if whole:
         return whole
     names = {name for name in folded if name != "user" and is_of_user(name)}
     parts = [(name, part) for name in names for part in _BETWEEN_PARTS.split(name)]
-    words = [word.casefold() for word in _WRITTEN_AS_NAME.findall(text)]
     fitting = ({name for name, part in parts if part.startswith(word)} for word in words)
     named = {name for names in fitting if len(names) == 1 for name in names}
     return [place for place, name in enumerate(folded) if name in named]

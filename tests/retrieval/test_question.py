@@ -200,6 +200,19 @@ def test_a_speaker_is_one_in_whatever_letters_the_name_is_written(question, name
 
 
 @pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("What will the budget be?", []),
+        ("What did Will say?", [0]),
+        ("Will Anna pay, or what?", [1]),
+        ("What do I and the others pay?", []),
+    ],
+)
+def test_a_common_word_names_a_speaker_where_it_is_written_as_a_name(question, named):
+    assert named_speakers(["Will", "Anna", "what", "I", "the"], question) == named
+
+
+@pytest.mark.parametrize(
     ("text", "dates"),
     [
         ("Was geschah im März 2023?", [(2023, 3)]),
