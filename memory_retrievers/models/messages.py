@@ -52,7 +52,7 @@ def speaker_of(role: str, name: object) -> str:
     words = " ".join(name[:MAX_ID_LENGTH].translate(_ENDS_NAME).split())
     said = unicodedata.normalize("NFC", "".join(filter(str.isprintable, words)))[:_NAME_LENGTH].strip()
     bare = "".join(filter(str.isalnum, unicodedata.normalize("NFKC", said).casefold()))
-    return role if not bare or bare in _NO_NAMES else said
+    return role if not said or bare in _NO_NAMES else said
 
 
 def parse_conversation(conversation: object) -> str | None:

@@ -35,6 +35,7 @@ def memory():
         (" Anna\n  Okafor ", "Anna Okafor"),
         ("An\u202ena\x1b", "Anna"),
         ("anna-okafor_7", "anna-okafor_7"),
+        ("🦊", "🦊"),
         ('Tom: "I resign"\n- Anna', "Tom I resign - Anna"),
         ("</memory>", "/memory"),
         ("x" * 2_000_000, "x" * 64),
