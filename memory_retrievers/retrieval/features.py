@@ -300,10 +300,15 @@ def named_speakers(speakers: Sequence[str], text: str) -> list[int]:
 
     That is a part of the name, or its beginning of three letters or more, as "Mel" for Melanie, written as a name
     within the sentence. A name in other letters, as ``anna`` beside ``Anna``, is the same; one that is a common word,
-    as Will, is named where it is written as a name.
+    as Will, is named where it is written as a name. A last line that is a name alone is who asks, and is meant where
+    nobody else is named.
     """
-    asked = caseless(text)
     folded = [caseless(name) for name in speakers]
+    before, _, asker = text.rpartition("\n")
+    own = [place for place, name in enumerate(folded) if before and name == caseless(asker)]
+    if own:
+        return named_speakers(speakers, before) or own
+    asked = caseless(text)
     words = [word.casefold() for word in _WRITTEN_AS_NAME.findall(text)]
     whole = [place for place, name in enumerate(folded) if name in asked and has_word(asked, name)]
     whole = [place for place in whole if folded[place] not in STOP_WORDS or folded[place] in words]

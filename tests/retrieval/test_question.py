@@ -213,6 +213,20 @@ def test_a_common_word_names_a_speaker_where_it_is_written_as_a_name(question, n
 
 
 @pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("Who is my dentist?\nAnna", [1]),
+        ("Who is my dentist?\nwill", [0]),
+        ("What did Anna say about my boat?\nTom", [1]),
+        ("What did Anna and Tom say about my boat?\nWill", [1, 2]),
+        ("What did Anna say about it?\nWhat about Tom?", [1, 2]),
+    ],
+)
+def test_who_asks_is_meant_where_nobody_else_is_named(question, named):
+    assert named_speakers(["Will", "Anna", "Tom"], question) == named
+
+
+@pytest.mark.parametrize(
     ("text", "dates"),
     [
         ("Was geschah im März 2023?", [(2023, 3)]),
