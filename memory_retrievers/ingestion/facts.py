@@ -19,7 +19,7 @@ from memory_retrievers.backends.language_models.structured import Answer, OneLin
 from memory_retrievers.models import Category, EpisodicMemory, Kind, Origin, SemanticDraft, SemanticMemory
 from memory_retrievers.models.selection import Hits, Selection
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.storage.drafts import KnownFacts, as_new
+from memory_retrievers.storage.drafts import KnownFacts, as_new, means_same_day
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text import one_line
 from memory_retrievers.text.dates import in_zone
@@ -364,10 +364,10 @@ def _stored_match(
         for fact, cosine in near
         if isinstance(fact, SemanticMemory) and is_current(fact, store) and fact.id not in leaving
     ]
-    day = (draft.valid_at or store.now()).date()
+    day = draft.valid_at or store.now()
     for fact, cosine in candidates[:NEAREST]:
-        same_day = fact.valid_at.date() == day
-        if is_duplicate(draft.fact, fact.fact, cosine=cosine, settings=settings, same_day=same_day):
+        is_same = is_duplicate(draft.fact, fact.fact, cosine=cosine, settings=settings)
+        if is_same and (not settings.compare_details or means_same_day(fact, draft.fact, day=day)):
             return fact
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ _READ_WHOLE: Final = 20_000
 
 _READINGS: Final = 2
 """So often passages are read where there is no snapshot, if one is replaced by another between two statements."""
+
+MadeT = TypeVar("MadeT")
 
 ReadTexts: TypeAlias = Callable[[Sequence[int]], Mapping[int, str]]
 """Reads the texts of passages by their ids."""
@@ -106,12 +108,13 @@ class Candidates:
         around[:, :-1] += rows[:, 1:] * is_next
         return around
 
-    def kept(self, name: str, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def kept(self, name: str, make: Callable[[], MadeT]) -> MadeT:
         """What follows from layout and lengths alone, of any shape, made once: it goes with the layout."""
         known = self.layout.made.get(name)
         if known is None or known[0] is not self.lengths:
             known = self.layout.made[name] = self.lengths, make()
-        return known[1]
+        made: MadeT = known[1]
+        return made
 
     def span(self, memory: int) -> tuple[int, int]:
         """The first passage of a memory, and the one behind its last."""

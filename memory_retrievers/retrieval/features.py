@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -289,13 +290,34 @@ def episode_words(fused: FusedLists) -> Floats:
 def speaker(fused: FusedLists) -> Floats:
     """1 for a passage said by the one speaker whom the query names, else 0, as where it names several; shape (n,)."""
     layout = fused.candidates.layout
-    named = named_speakers(layout.names, fused.question.text)
-    if len({caseless(layout.names[place]) for place in named}) != 1:
+    speakers = fused.candidates.kept("names of speakers", lambda: Speakers.of(layout.names))
+    named = named_speakers(speakers, fused.question.text)
+    if len({speakers.folded[place] for place in named}) != 1:
         return np.zeros(len(fused.scores))
-    return np.where(np.isin(layout.speakers, named), 1.0, 0.0)
+    is_said = layout.speakers == named[0] if len(named) == 1 else np.isin(layout.speakers, named)
+    return np.where(is_said, 1.0, 0.0)
 
 
-def named_speakers(speakers: Sequence[str], text: str) -> list[int]:
+class Speakers(NamedTuple):
+    """Names of speakers, so that they can be compared with a question.
+
+    Attributes:
+        folded: Each name in letters of one case.
+        parts: The parts of the names that are no roles, each with its name.
+    """
+
+    folded: list[str]
+    parts: list[tuple[str, str]]
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> Speakers:
+        """Fold some names."""
+        folded = [caseless(name) for name in names]
+        people = dict.fromkeys(name for name in folded if name != "user" and is_of_user(name))
+        return cls(folded, [(name, part) for name in people for part in _BETWEEN_PARTS.split(name)])
+
+
+def named_speakers(speakers: Speakers, text: str) -> list[int]:
     """Positions of the speakers whom a text names: by whole names, or else by what only one of them is called.
 
     That is a part of the name, or its beginning of three letters or more, as "Mel" for Melanie, written as a name
@@ -303,20 +325,19 @@ def named_speakers(speakers: Sequence[str], text: str) -> list[int]:
     as Will, is named where it is written as a name. A last line that is a name alone is who asks, and is meant where
     nobody else is named.
     """
-    folded = [caseless(name) for name in speakers]
+    folded = speakers.folded
     before, _, asker = text.rpartition("\n")
-    own = [place for place, name in enumerate(folded) if before and name == caseless(asker)]
-    if own:
-        return named_speakers(speakers, before) or own
-    asked = caseless(text)
+    if before:
+        name = caseless(asker)
+        if own := [place for place, each in enumerate(folded) if each == name]:
+            return named_speakers(speakers, before) or own
+    asked = unicodedata.normalize("NFC", text.casefold())
     words = [word.casefold() for word in _WRITTEN_AS_NAME.findall(text)]
     whole = [place for place, name in enumerate(folded) if name in asked and has_word(asked, name)]
     whole = [place for place in whole if folded[place] not in STOP_WORDS or folded[place] in words]
     if whole:
         return whole
-    names = {name for name in folded if name != "user" and is_of_user(name)}
-    parts = [(name, part) for name in names for part in _BETWEEN_PARTS.split(name)]
-    fitting = ({name for name, part in parts if part.startswith(word)} for word in words)
+    fitting = ({name for name, part in speakers.parts if part.startswith(word)} for word in words)
     named = {name for names in fitting if len(names) == 1 for name in names}
     return [place for place, name in enumerate(folded) if name in named]
 

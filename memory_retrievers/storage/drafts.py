@@ -70,6 +70,11 @@ def says_again(known: SemanticMemory, draft: SemanticDraft) -> bool:
     return _FactKey.of(known)._replace(text="") == _FactKey.of(draft)._replace(text="")
 
 
+def means_same_day(known: SemanticMemory, text: str, *, day: datetime) -> bool:
+    """False if a text names a day as "tomorrow", and a known fact that says the same is of another day."""
+    return known.valid_at.date() == day.date() or not names_relative_day(text)
+
+
 class KnownFacts:
     """The facts that hold and say the same as one of some drafts; to be asked in the transaction that stores them.
 
@@ -104,10 +109,8 @@ class KnownFacts:
     def _holds_for(self, fact: SemanticMemory, draft: SemanticDraft) -> bool:
         if draft.valid_at is not None:
             return fact.valid_at == draft.valid_at
-        if fact.valid_at.date() != self._now.date() and names_relative_day(draft.fact):
-            return False  # another "tomorrow"
         # what somebody else has stored since this began holds since then
-        return fact.valid_at <= max(self._now, fact.updated_at)
+        return fact.valid_at <= max(self._now, fact.updated_at) and means_same_day(fact, draft.fact, day=self._now)
 
 
 def as_new(draft: SemanticDraft) -> SemanticDraft:

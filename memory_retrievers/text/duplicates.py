@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 from memory_retrievers.models.memories import ContentType
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.text.analysis import analyze
-from memory_retrievers.text.plans import names_relative_day
 
 COSINE_TOLERANCE: Final = 1e-6
 """The cosine of equal vectors in 32 bits may fall short of 1 by about this much."""
@@ -67,7 +66,7 @@ SAME_TALK: Final = 0.6
 """The share of the shorter one's words that two talks have in common, from which on one may tell the same."""
 
 
-def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionSettings, same_day: bool = True) -> bool:
+def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionSettings) -> bool:
     """Return True if two texts say the same, given the similarity of their vectors.
 
     Args:
@@ -75,7 +74,6 @@ def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionS
         second: Another; their order does not matter.
         cosine: Of their vectors.
         settings: From which cosine on, and whether details are compared too.
-        same_day: Whether both are of one day; of two days "tomorrow" is not the same.
 
     >>> is_duplicate("User lives in Lyon", "The user lives in Lyon", cosine=0.99, settings=IngestionSettings())
     True
@@ -90,8 +88,6 @@ def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionS
         return False
     if not settings.compare_details:
         return True
-    if not same_day and names_relative_day(first):
-        return False
     return discriminating_tokens(first) == discriminating_tokens(second) and not _says_otherwise(first, second)
 
 

@@ -23,7 +23,7 @@ from memory_retrievers.models import (
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import Association, AssociationType, FoundMemory, MemoryFilter
 from memory_retrievers.models.memories import in_our_words
-from memory_retrievers.storage.drafts import says_again
+from memory_retrievers.storage.drafts import means_same_day, says_again
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate
 from memory_retrievers.tools.arguments import (
     Bounds,
@@ -390,18 +390,13 @@ def _same_in_scope(context: ToolContext, draft: SemanticDraft) -> DuplicateAnaly
         draft.embedding_text, MemoryFilter(scope=draft.scope, kinds=context.seen), top_k=AUTO_ASSOCIATIONS + 1
     )
     found = nearest[:DUPLICATE_CANDIDATES]
-    day = context.manager.now().date()
+    now = context.manager.now()
     same = [
         (hit, hit.memory)
         for hit in found
         if isinstance(hit.memory, SemanticMemory)
-        and is_duplicate(
-            draft.fact,
-            hit.memory.fact,
-            cosine=context.manager.cosine(hit),
-            settings=settings,
-            same_day=hit.memory.valid_at.date() == day,
-        )
+        and is_duplicate(draft.fact, hit.memory.fact, cosine=context.manager.cosine(hit), settings=settings)
+        and (not settings.compare_details or means_same_day(hit.memory, draft.fact, day=now))
     ]
     best = same[0][0] if same else next(iter(found), None)
     return DuplicateAnalysis(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.models.selection import TermStatistics
-from memory_retrievers.retrieval.features import named_speakers
+from memory_retrievers.retrieval.features import Speakers, named_speakers
 from memory_retrievers.retrieval.question import (
     QueryDate,
     Question,
@@ -181,7 +181,7 @@ def test_a_speaker_is_named_as_words_of_their_own(question, speaker, named):
     ],
 )
 def test_a_speaker_is_named_by_what_nobody_else_is_called(question, named):
-    assert named_speakers(["Melanie", "Ruth Okafor", "Samuel", "Samantha"], question) == named
+    assert named_speakers(Speakers.of(["Melanie", "Ruth Okafor", "Samuel", "Samantha"]), question) == named
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_speaker_is_named_by_what_nobody_else_is_called(question, named):
 )
 def test_a_speaker_is_one_in_whatever_letters_the_name_is_written(question, named):
     speakers = ["anna", "tom_okafor", "Tom_Okafor", "Anna", "José", "user", "assistant"]
-    assert named_speakers(speakers, question) == named
+    assert named_speakers(Speakers.of(speakers), question) == named
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_speaker_is_one_in_whatever_letters_the_name_is_written(question, name
     ],
 )
 def test_a_common_word_names_a_speaker_where_it_is_written_as_a_name(question, named):
-    assert named_speakers(["Will", "Anna", "what", "I", "the"], question) == named
+    assert named_speakers(Speakers.of(["Will", "Anna", "what", "I", "the"]), question) == named
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_common_word_names_a_speaker_where_it_is_written_as_a_name(question, n
     ],
 )
 def test_who_asks_is_meant_where_nobody_else_is_named(question, named):
-    assert named_speakers(["Will", "Anna", "Tom"], question) == named
+    assert named_speakers(Speakers.of(["Will", "Anna", "Tom"]), question) == named
 
 
 @pytest.mark.parametrize(
