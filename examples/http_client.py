@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import httpx
 
 from memory_retrievers.langchain import MemoryRetriever
-from memory_retrievers.server.client import RemoteMemory
+from memory_retrievers.remote import RemoteMemory
 
 COMMAND = str(Path(sys.executable).parent / "memory-retrievers")
 TOKEN = "only-for-this-example"  # noqa: S105 - a server of your own takes one of your own

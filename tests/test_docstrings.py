@@ -17,7 +17,7 @@ MODULES = [
     "memory_retrievers.backends.language_models",
     "memory_retrievers.llama_index",
     "memory_retrievers.protocols",
-    "memory_retrievers.server.client",
+    "memory_retrievers.remote",
     "memory_retrievers.server",
     "memory_retrievers.settings",
     "memory_retrievers.testing",

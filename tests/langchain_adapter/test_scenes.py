@@ -12,7 +12,7 @@ from memory_retrievers import SceneEvent, SceneSettings
 from memory_retrievers.errors import BackendError, ConfigurationError
 from memory_retrievers.langchain import AgentMemoryMiddleware
 from memory_retrievers.retrieval.markdown import NOTES
-from memory_retrievers.server.client import RemoteMemory
+from memory_retrievers.remote import RemoteMemory
 
 STORY = "story/goblins"
 THREAD = {"configurable": {"thread_id": "t1"}}

@@ -11,7 +11,7 @@ from memory_retrievers.errors import EmbeddingError
 from memory_retrievers.llama_index import LongTermMemoryBlock
 from memory_retrievers.llama_index.block import MARGIN
 from memory_retrievers.retrieval.markdown import NOTES
-from memory_retrievers.server.client import RemoteMemory
+from memory_retrievers.remote import RemoteMemory
 
 STORY = "story/goblins"
 

@@ -18,7 +18,7 @@ from memory_retrievers import (
 )
 from memory_retrievers.memory import SearchOptions, StoreOptions
 from memory_retrievers.protocols import Segment
-from memory_retrievers.server.client import RemoteMemory
+from memory_retrievers.remote import RemoteMemory
 from memory_retrievers.testing import HashEmbedder, ScriptedLanguageModel
 
 LINES = [Message(role="user", content=f"message number {number}") for number in range(5)]

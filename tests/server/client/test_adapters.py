@@ -11,7 +11,7 @@ from llama_index.core.base.llms.types import ChatMessage
 
 from memory_retrievers import SceneEvent, langchain, llama_index
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.server.client import RemoteToolbox
+from memory_retrievers.remote import RemoteToolbox
 from memory_retrievers.tools.registry import REGISTRY, LocalToolbox
 from memory_retrievers.tools.tool import ToolContext
 

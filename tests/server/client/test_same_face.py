@@ -10,7 +10,7 @@ import pytest
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.errors import BackendError, ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models.scenes import SceneEvent
-from memory_retrievers.server.client import RemoteMemory
+from memory_retrievers.remote import RemoteMemory
 from memory_retrievers.server.methods import METHODS
 from memory_retrievers.settings import SceneSettings
 from memory_retrievers.testing import HashEmbedder

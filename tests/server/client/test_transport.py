@@ -7,7 +7,7 @@ from patience import PATIENCE
 
 from memory_retrievers import Message
 from memory_retrievers.errors import BackendError, ValidationError
-from memory_retrievers.server.client import RemoteMemory
+from memory_retrievers.remote import RemoteMemory
 from memory_retrievers.server.transport import Transport
 
 ALICE = "user/alice"
