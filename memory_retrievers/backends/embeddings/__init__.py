@@ -100,8 +100,17 @@ def adapt(embedder: AnyEmbedder, *, embedder_id: str | None = None) -> Embedder:
 
 
 def _has_our_shape(embedder: object) -> TypeGuard[Embedder]:
-    """Return True for LangChain's methods with an id, which LangChain's own classes lack."""
-    return isinstance(embedder, LangChainEmbeddings) and isinstance(getattr(embedder, "id", None), str)
+    """Return True for LangChain's methods with an id; what is made of LangChain's class promises no unit vectors."""
+    return isinstance(embedder, LangChainEmbeddings) and _id_of(embedder) is not None and not _is_langchains(embedder)
+
+
+def _id_of(embedder: object) -> str | None:
+    own = getattr(embedder, "id", None)
+    return own if isinstance(own, str) else None
+
+
+def _is_langchains(embedder: object) -> bool:
+    return any(each.__module__ == "langchain_core.embeddings.embeddings" for each in type(embedder).__mro__)
 
 
 def _functions(embedder: object) -> tuple[EmbedTexts, EmbedTexts]:
@@ -127,7 +136,9 @@ def _one_by_one(embed: Callable[[str], RawVector]) -> EmbedTexts:
 
 
 def _default_id(embedder: object) -> str:
-    """Name of the class or function without its module, so that moving a class does not orphan a store."""
+    """Name of the class or function without its module, so that moving a class does not orphan a store; or its id."""
+    if _is_langchains(embedder) and (own := _id_of(embedder)):
+        return own
     name: str = getattr(embedder, "__qualname__", type(embedder).__qualname__)
     for attribute in ("model_name", "model"):
         model = getattr(embedder, attribute, None)

@@ -80,6 +80,16 @@ def test_a_langchain_embedding_fits():
     assert embedder.id == "DeterministicFakeEmbedding"
 
 
+def test_a_langchain_embedding_with_an_id_of_its_own_is_checked_and_goes_by_it():
+    class OfADeployment(DeterministicFakeEmbedding):
+        id: str = "eu-west-1/embed-3"
+
+    embedder = adapt(OfADeployment(size=8))
+    assert embedder.id == "eu-west-1/embed-3"
+    assert np.linalg.norm(embedder.embed_documents(["tea", "coffee"]), axis=1) == pytest.approx([1, 1])
+    assert np.linalg.norm(embedder.embed_query("tea")) == pytest.approx(1)
+
+
 def test_a_llama_index_embedding_fits():
     embedder = adapt(LlamaEmbedding(model_name="compass-small"))
     assert same(embedder.embed_documents(["tea", "coffee"]), [[0.6, 0.8]] * 2)
