@@ -132,7 +132,7 @@ def read_llama_index(message: LlamaIndexMessage, *, include_tools: bool) -> Read
     blocks = ({key: getattr(block, name, "") for key, name in names.items()} for block in message.blocks)
     parts = [_block_text(block, include_tools=include_tools) for block in blocks]
     if role == "assistant" and not include_tools:
-        parts = [_last_words(_without_code(part)) for part in parts]
+        parts = [_last_words(_without_code(_THOUGHT.sub("", part))) for part in parts]
     elif role == "user" and not include_tools:
         parts = [part for part in parts if not part.startswith(_CODE_RESULT)]
     further = message.additional_kwargs

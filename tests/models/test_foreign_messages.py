@@ -99,6 +99,11 @@ def test_what_an_open_model_thinks_within_its_text_is_left_out(text, said):
     assert Message.from_langchain(HumanMessage(text)).content == text
 
 
+def test_what_an_open_model_thinks_before_the_steps_of_a_react_agent_is_left_out():
+    steps = LlamaMessage(role="assistant", content="<think>Hm.</think>\nThought: I can answer.\nAnswer: It is green.")
+    assert Message.from_llama_index(steps).content == "It is green."
+
+
 def test_thoughts_alone_say_nothing():
     assert Message.from_langchain(AIMessage("<think>Hm.</think>")) is None
     assert messages_of([{"role": "assistant", "content": "<think>Hm.</think>"}]) == ()
