@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What runs once more with every memory on a PostgreSQL server: all that can live there.
 ON_POSTGRES := tests/retrieval tests/ingestion tests/tools tests/scene \
 	tests/langchain_adapter tests/llama_index_adapter tests/memory/test_bad_input.py tests/memory/test_isolation.py \
-	tests/memory/test_life_of_a_store.py tests/memory/test_agent.py tests/memory/test_changed_facts.py tests/memory/test_diff.py tests/memory/test_short_transactions.py tests/storage/test_reembedding.py tests/storage/test_reindexing.py \
+	tests/memory/test_life_of_a_store.py tests/memory/test_forgetting_messages.py tests/memory/test_agent.py tests/memory/test_changed_facts.py tests/memory/test_diff.py tests/memory/test_short_transactions.py tests/storage/test_reembedding.py tests/storage/test_reindexing.py \
 	tests/storage/test_replacing.py tests/memory/test_scene_memory.py tests/models/test_scopes.py tests/storage/test_tracing.py \
 	tests/storage/test_export.py tests/text/test_passages.py tests/storage/test_verify.py
 

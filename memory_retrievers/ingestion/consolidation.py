@@ -158,9 +158,9 @@ class FactConsolidator:
             raise _OvertakenError
 
     def _waits(self, episode: EpisodicMemory) -> bool:
-        """True if an episode is still stored and not yet consolidated."""
+        """True if an episode is still stored with all that the model was told, and not yet consolidated."""
         now = self._store.ledger.get(scope=episode.scope, id=episode.id)
-        return isinstance(now, EpisodicMemory) and now.consolidated_at is None
+        return isinstance(now, EpisodicMemory) and now.consolidated_at is None and now.messages == episode.messages
 
     def _learned_again(self, plan: FactWrites) -> tuple[SemanticMemory, ...]:
         """Add the sources of facts that were known already."""

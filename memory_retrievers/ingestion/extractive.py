@@ -11,6 +11,7 @@ from typing import Final
 
 from memory_retrievers.ingestion import cues
 from memory_retrievers.ingestion.corrections import CLAUSE_END, WORDS_OF_CHAT, Sentence, needed_with, settled_last
+from memory_retrievers.models import SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.text import analyze, one_line
 from memory_retrievers.text.summaries import LENGTH_EXPONENT, rarest, sentences
@@ -151,6 +152,15 @@ def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] 
     if not end or not rest:
         return _cut(end or rest, SUMMARY_LENGTH) or "Nothing that can be shown was said."
     return f"{end}{EARLIER}{rest}"
+
+
+def retold(messages: Sequence[Message]) -> dict[str, object]:
+    """Title and summary by rules, as fields of an episode."""
+    return {
+        "title": fallback_title(messages),
+        "summary": fallback_summary(messages),
+        "summary_by": SummaryBy.RULES,
+    }
 
 
 def _sentences(messages: Sequence[Message]) -> list[Sentence]:

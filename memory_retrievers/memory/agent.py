@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from memory_retrievers.backends.files import outside, written
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
+from memory_retrievers.ingestion.extractive import retold
 from memory_retrievers.memory.base import BaseMemory, awaited, check_replacing
 from memory_retrievers.memory.engine import Engine, open_engine
 from memory_retrievers.models import (
@@ -33,8 +34,22 @@ from memory_retrievers.models.contents import AdoptionReport, Progress, Verifica
 from memory_retrievers.models.filters import Filters, SearchOptions
 from memory_retrievers.models.management import Channel, MemoryEvent, acting_as, require_category
 from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of, parse_id
-from memory_retrievers.models.messages import Message, MessageLike, messages_of, parse_conversation
-from memory_retrievers.models.results import MemoryDiff, Page, PendingReview, Queued, Report, parse_page_size
+from memory_retrievers.models.messages import (
+    Message,
+    MessageLike,
+    messages_of,
+    named_messages,
+    parse_conversation,
+)
+from memory_retrievers.models.results import (
+    ForgottenMessages,
+    MemoryDiff,
+    Page,
+    PendingReview,
+    Queued,
+    Report,
+    parse_page_size,
+)
 from memory_retrievers.models.scenes import CharacterState, SceneEvent
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval
@@ -499,6 +514,33 @@ class AgentMemory(BaseMemory):
         self._pending.flush()
         with self._written() as store:
             return store.forget_conversations(scopes.parse(scope), {asked, self._engine.pipeline.queue.named(asked)})
+
+    @observed("delete_memory")
+    def forget_messages(self, scope: str, messages: Iterable[Message | str]) -> ForgottenMessages:
+        """Remove single messages of conversations, queued or in episodes, and leave the rest as if they were not said.
+
+        Title and summary of an episode are made anew by rules from the messages that are left, whoever wrote them,
+        since they may tell it; an episode of which none is left is forgotten. Memories that were made of the episode
+        stay, and are named in the answer. What waits for review in the scope goes. :meth:`purge` clears the bytes that
+        are left in the files.
+
+        Args:
+            scope: Whose conversations; exactly this scope.
+            messages: Which, at most 100: a message of a result, or the words of one, whole or with ``…`` for what a
+                block has left out. All messages of the scope that are named go; one without a time is named at all.
+
+        Returns:
+            How many were removed, none if nobody said that, and what may still tell it.
+
+        Raises:
+            ValidationError: An argument breaks a rule, or ``before_store`` has held back what is left of an episode;
+                nothing was changed.
+            EmbeddingError: The embedder failed; nothing was changed.
+        """
+        parsed, named = scopes.parse(scope), named_messages(messages)
+        self._pending.flush()
+        with self._written() as store:
+            return store.forget_messages(parsed, named, retold=retold)
 
     # --- reading
 
@@ -1166,6 +1208,7 @@ class AgentMemory(BaseMemory):
     aupdate = awaited(update)
     ainvalidate = awaited(invalidate)
     aforget = awaited(forget)
+    aforget_messages = awaited(forget_messages)
     aforget_scope = awaited(forget_scope)
     aforget_conversation = awaited(forget_conversation)
     areview = awaited(review)

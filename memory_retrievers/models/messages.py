@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Annotated, Final, NamedTuple, Protocol, Self, TypeAlias, TypeGuard, TypeVar
 
 import pydantic
@@ -354,3 +355,23 @@ def messages_of(given: Iterable[MessageLike], *, name: str = "messages") -> tupl
         return _MESSAGES.validate_python(listed)
     except pydantic.ValidationError as error:
         raise ValidationError.from_pydantic(error, within=name) from error
+
+
+MOST_NAMED: Final = 100
+"""Messages that are named in one call."""
+
+
+def named_messages(given: Iterable[MessageLike | str]) -> tuple[Message | str, ...]:
+    """Check what names messages: their words alone, or messages.
+
+    Raises:
+        ValidationError: It is neither, is blank, or names too many.
+    """
+    if isinstance(given, str | bytes | Mapping | Message) or not isinstance(given, Iterable):
+        raise ValidationError(f"messages must be a list of messages or of their words, not {type(given).__name__}")
+    listed = [*islice(given, MOST_NAMED + 1)]
+    messages_of([{"role": "user", "content": each} if isinstance(each, str) else each for each in listed])
+    if len(listed) > MOST_NAMED:
+        raise ValidationError(f"messages has more than {MOST_NAMED} items: forget the others with further calls")
+    texts = [each for each in listed if isinstance(each, str)]
+    return (*texts, *messages_of([each for each in listed if not isinstance(each, str)]))

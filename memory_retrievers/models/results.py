@@ -265,6 +265,22 @@ class Queued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForgottenMessages:
+    """Outcome of forgetting messages.
+
+    Attributes:
+        messages: How many were removed.
+        episodes: The ids of the episodes that go on with the messages that are left.
+        memories: The ids of the memories that were made of these episodes, or of those that are gone: they stay, and
+            may tell of it.
+    """
+
+    messages: int
+    episodes: tuple[str, ...] = ()
+    memories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """Outcome of processing: new episodes, facts and reviews, oldest first.
 

@@ -6,7 +6,7 @@ import logging
 import threading
 import uuid
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -193,6 +193,11 @@ class OpenEpisodes:
             first = self._conversation(id, scope=scope)[0]
             self._ledger.open_episodes.forget(scope, first.conversation)
         self.clear()
+
+    def rows_of(self, scope: str, is_meant: Callable[[Message], bool]) -> list[int]:
+        """The rows of the queued messages that are meant."""
+        rows = [place.row for place in self._ledger.open_episodes.places(scope)]
+        return [each.row for each in self._ledger.open_episodes.read(rows) if is_meant(each.message)]
 
     def clear(self) -> None:
         """Leave nothing of any message in memory, also not of what is being read now."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import uuid_utils
@@ -30,7 +31,7 @@ from memory_retrievers.models import (
 from memory_retrievers.models.management import MemoryEventType, changes_of, require_category
 from memory_retrievers.models.memories import NearFact, changed, parse_id
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.results import PendingReview
+from memory_retrievers.models.results import MAX_PAGE, ForgottenMessages, PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
 from memory_retrievers.storage.drafts import (
@@ -46,6 +47,7 @@ from memory_retrievers.storage.drafts import (
 from memory_retrievers.storage.embedder import StoreEmbedder
 from memory_retrievers.storage.open_episodes import OpenEpisodes
 from memory_retrievers.storage.tracing import EMBED, observer_of_stages
+from memory_retrievers.text.duplicates import naming, rarest_words
 from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
 
 if TYPE_CHECKING:
@@ -763,6 +765,60 @@ class MemoryStore:
         self.open_episodes.clear()
         return removed
 
+    def forget_messages(
+        self,
+        scope: str,
+        named: Sequence[Message | str],
+        *,
+        retold: Callable[[Sequence[Message]], Mapping[str, object]],
+    ) -> ForgottenMessages:
+        """Delete messages of a scope, queued or in episodes, with every trace of them, in one transaction.
+
+        Args:
+            scope: The scope.
+            named: Which messages, as :func:`naming` reads it.
+            retold: Makes title and summary of an episode anew from the messages that are left.
+
+        Raises:
+            ValidationError: ``before_store`` has held back what is left of an episode; nothing was changed.
+            EmbeddingError: The embedder failed; nothing was changed.
+        """
+        is_meant, words = naming(named), rarest_words(named)
+
+        def forgotten() -> ForgottenMessages:
+            with self.transaction(*scopes.lineage(scope)):
+                queued = self.open_episodes.rows_of(scope, is_meant)
+                telling = self.ledger.conversations.telling(scope, words)
+                count = {id: sum(map(is_meant, messages)) for id, messages in telling.items()}  # noqa: A001
+                keys = [MemoryKey(scope=scope, id=id) for id, number in count.items() if number]  # noqa: A001
+                if not queued and not keys:
+                    return ForgottenMessages(messages=0)
+                gone = [key for key in keys if count[key.id] == len(telling[key.id]) or self._has_expired(key)]
+                left = [key for key in keys if key not in gone]
+                derived = [self.ledger.overview.derived(scope, id=key.id, limit=MAX_PAGE) for key in keys]
+                without = partial(_without, is_meant=is_meant, retold=retold)
+                changed_episodes = self.update_many([Revision(key, without) for key in left])
+                self.ledger.conversations.put_messages(
+                    [each for each in changed_episodes if isinstance(each, EpisodicMemory)]
+                )
+                self.remove(gone)
+                self.ledger.open_episodes.forget_messages(scope, queued)
+                self.ledger.events.note_unheard(scope, at=self.now())
+                return ForgottenMessages(
+                    messages=len(queued) + sum(count.values()),
+                    episodes=tuple(key.id for key in left),
+                    memories=tuple(dict.fromkeys(chain.from_iterable(derived))),
+                )
+
+        try:
+            return self.attempt(forgotten)
+        finally:
+            self.open_episodes.clear()
+
+    def _has_expired(self, key: MemoryKey) -> bool:
+        memory = self.ledger.get(scope=key.scope, id=key.id)
+        return memory is None or memory.has_expired(self.now())
+
     def erase_messages(self, *, before: datetime) -> int:
         """Delete the messages, and their passages, of episodes that ended before a time; returns how many had any."""
         erased = 0
@@ -885,6 +941,25 @@ def _episode_defaults(draft: EpisodicDraft, created_at: datetime) -> dict[str, o
         # what happens in a story is no fact about anybody
         "consolidated_at": draft.consolidated_at or (None if draft.scene is None else created_at),
     }
+
+
+def _without(
+    memory: AnyMemory,
+    *,
+    is_meant: Callable[[Message], bool],
+    retold: Callable[[Sequence[Message]], Mapping[str, object]],
+) -> dict[str, object]:
+    """The fields of an episode without some of its messages; where these began or ended it, the others do."""
+    assert isinstance(memory, EpisodicMemory)  # noqa: S101 - only episodes have messages
+    before, messages = memory.messages, tuple(each for each in memory.messages if not is_meant(each))
+    ends: dict[str, object] = {}
+    for name, end in (("start_at", min), ("end_at", max)):
+        then, now = (
+            end([each.timestamp for each in said if each.timestamp], default=None) for said in (before, messages)
+        )
+        if now is not None and getattr(memory, name) == then:
+            ends[name] = now
+    return {"messages": messages, **ends, **retold(messages)}
 
 
 def affected_scopes(changes: Iterable[tuple[str, bool]]) -> set[str]:

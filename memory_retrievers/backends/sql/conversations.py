@@ -9,8 +9,14 @@ from typing import Any, Final
 
 from memory_retrievers.backends.sql import removal
 from memory_retrievers.backends.sql.connection import Connection, Part, Whole, one, scope_id_of
-from memory_retrievers.backends.sql.rows import decode_messages, encode_messages, encode_time, readable
-from memory_retrievers.models import MemoryKey
+from memory_retrievers.backends.sql.rows import (
+    decode_messages,
+    encode_json,
+    encode_messages,
+    encode_time,
+    readable,
+)
+from memory_retrievers.models import EpisodicMemory, MemoryKey
 from memory_retrievers.models.contents import StoredQueue
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.messages import Message
@@ -326,6 +332,27 @@ class SQLConversations(Part):
             (encode_time(before), limit),
         )
         return [MemoryKey(scope=scope, id=id) for scope, id in found]  # noqa: A001
+
+    def telling(self, scope: str, words: Sequence[str]) -> dict[str, tuple[Message, ...]]:
+        """Read the messages of a scope's episodes in whose text one of these words stands, by the episode's id."""
+        dialect = self.dialect
+        stands = " OR ".join(f"{dialect.position}(e.messages, :word{place}) > 0" for place in range(len(words)))
+        rows = self.query(
+            f"""SELECT m.id, e.messages FROM memories m JOIN excerpts e ON e.memory = m.row {dialect.beside("e", "m")}
+            WHERE m.{_OF_SCOPE} AND m.kind = 'episodic' AND ({stands or "FALSE"}) ORDER BY m.row""",
+            {"scope": scope, **{f"word{place}": encode_json(word)[1:-1] for place, word in enumerate(words)}},
+        )
+        with readable(f"an episode in scope {scope!r}"):
+            return {its_id: decode_messages(messages) for its_id, messages in rows}
+
+    def put_messages(self, episodes: Sequence[EpisodicMemory]) -> None:
+        """Store the messages of episodes in place of those that they had."""
+        with self.database.write(*{episode.scope for episode in episodes}) as connection:
+            connection.executemany(
+                """UPDATE excerpts SET messages = ? WHERE memory = (SELECT row FROM memories
+                WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?)""",
+                [(encode_messages(each.messages), each.scope, each.id) for each in episodes],
+            )
 
     def erase_messages(self, keys: Sequence[MemoryKey]) -> None:
         """Delete the messages of episodes, also from what waits for its judge, but keep their passages."""

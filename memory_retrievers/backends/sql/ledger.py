@@ -348,6 +348,26 @@ class SQLOpenEpisodes(Part):
         with self.database.write(scope) as connection:
             for table in ("queued_messages", "queues"):
                 connection.execute(f"DELETE FROM {table} WHERE {_OF_SCOPE} AND conversation = :conversation", key)
-            for table in ("pending_reviews", "review_jobs"):  # which tell what was said
-                connection.execute(f"DELETE FROM {table} WHERE {_OF_SCOPE}", key)
-            forget_empty_scopes(connection, scope)
+            _forget_reviews(connection, scope)
+
+    def forget_messages(self, scope: str, rows: Sequence[int]) -> None:
+        """Delete queued messages of a scope, the leases of whoever may have read what is forgotten, and its reviews."""
+        with self.database.write(scope) as connection:
+            connection.executemany("DELETE FROM queued_messages WHERE row = ?", [(row,) for row in rows])
+            connection.execute(
+                f"UPDATE queues SET fence = NULL, fenced_messages = NULL, fenced_at = NULL WHERE {_OF_SCOPE}",
+                {"scope": scope},
+            )
+            connection.execute(
+                f"""DELETE FROM queues WHERE {_OF_SCOPE} AND NOT EXISTS (SELECT 1 FROM queued_messages m
+                WHERE m.scope_id = queues.scope_id AND m.conversation = queues.conversation)""",
+                {"scope": scope},
+            )
+            _forget_reviews(connection, scope)
+
+
+def _forget_reviews(connection: Connection, scope: str) -> None:
+    """Delete what waits for review in a scope, which tells what was said, and the scope that held nothing else."""
+    for table in ("pending_reviews", "review_jobs"):
+        connection.execute(f"DELETE FROM {table} WHERE {_OF_SCOPE}", {"scope": scope})
+    forget_empty_scopes(connection, scope)
