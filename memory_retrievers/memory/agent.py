@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from memory_retrievers.backends.files import outside, written
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
-from memory_retrievers.ingestion.extractive import retold
 from memory_retrievers.memory.base import BaseMemory, awaited, check_replacing
 from memory_retrievers.memory.engine import Engine, open_engine
 from memory_retrievers.models import (
@@ -539,8 +538,7 @@ class AgentMemory(BaseMemory):
         """
         parsed, named = scopes.parse(scope), named_messages(messages)
         self._pending.flush()
-        with self._written() as store:
-            return store.forget_messages(parsed, named, retold=retold)
+        return self.manager.forget_messages(parsed, named)
 
     # --- reading
 

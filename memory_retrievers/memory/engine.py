@@ -93,6 +93,7 @@ class Engine:
     @functools.cached_property
     def manager(self) -> MemoryManager:
         """What the memory tools use; made at its first use."""
+        from memory_retrievers.ingestion.extractive import retold
         from memory_retrievers.tools.manager import MemoryManager
 
         return MemoryManager(
@@ -100,6 +101,7 @@ class Engine:
             settings=self._parts.tools,
             ingestion=self._parts.ingestion,
             retrieval=self._parts.retrieval,
+            retold=retold,
             read_only=self.read_only,
         )
 

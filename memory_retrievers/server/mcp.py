@@ -40,7 +40,10 @@ _ADVICE: Final = {
         "When something that is remembered has changed, call memory_update with its id instead of storing it a "
         "second time."
     ),
-    "memory_delete": "When the user asks you to forget something, call memory_delete with its id.",
+    "memory_delete": (
+        "When the user asks you to forget something, call memory_delete with its id, and once more with the words of "
+        "each message that still tells it."
+    ),
 }
 
 _IDS: Final = "To find the id of a memory, call retrieve_memory with response_level full."

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -35,7 +38,15 @@ from memory_retrievers.tools.arguments import (
     one_of,
     whole_number,
 )
-from memory_retrievers.tools.responses import MOST_ASSOCIATIONS, association_object, complete, glance, respond, text_of
+from memory_retrievers.tools.responses import (
+    MOST_ASSOCIATIONS,
+    association_object,
+    complete,
+    glance,
+    respond,
+    still_known,
+    text_of,
+)
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
 
@@ -70,6 +81,10 @@ class MemoryDeleteArguments(ManagementArguments):
 
     id: Annotated[Id | None, Field(description="The id of the one memory to delete; the rest is then ignored.")] = None
     ids: Annotated[Ids | None, Field(description="The ids of the memories to delete.")] = None
+    message: Annotated[
+        Content | None,
+        Field(description="Instead: the words of one message of a conversation, as shown, to forget it alone."),
+    ] = None
     memory_tier: Annotated[TierFilter, Field(description="Delete only memories of this tier.")] = None
     older_than: Annotated[
         UTCDateTime | None, Field(description="Delete only memories made before this moment, as ISO 8601.")
@@ -148,21 +163,58 @@ def memory_delete(context: ToolContext, arguments: MemoryDeleteArguments) -> Too
     """Delete one memory, or all that fit (specification §3.3), with every trace of them; unknown ids do not count.
 
     Raises:
-        ValidationError: No criterion is given, or too many ids are.
+        ValidationError: No criterion is given, a message beside others, or too many ids are.
+        NotFoundError: Nobody has said that message.
     """
+    if arguments.message is not None:
+        return _forget_message(context, arguments, arguments.message)
     manager = context.manager
     # together, so that what no longer fits meanwhile is not deleted
     with manager.transaction_for(lambda: _chosen(context, arguments), scope=context.scope, removes=True) as memories:
         manager.delete(memories)
     answer = {"deleted_count": len(memories), "deleted_ids": [memory.id for memory in memories]}
+    facts = [memory.fact for memory in memories if isinstance(memory, SemanticMemory) and arguments.id is not None]
     return respond(
         context,
         arguments,
         {"success": True, **answer},
-        {},
+        still_known(context, facts[0], level=arguments.response_level, is_fact=True) if facts else {},
         lambda: {"affected_items": [complete(context, memory) for memory in memories]},
         plain=answer,
     )
+
+
+_SPEAKER: Final = re.compile(r'(?:- )?[^:"]{1,60}: ')
+
+
+def _forget_message(context: ToolContext, arguments: MemoryDeleteArguments, shown: str) -> ToolOutput:
+    if any(each is not None for each in (arguments.id, arguments.ids, arguments.memory_tier, arguments.older_than)):
+        raise ValidationError("Give message alone to forget what was said, or id alone to delete a whole memory")
+    for words in filter(str.strip, _words_of(shown)):
+        forgotten = context.manager.forget_messages(context.scope, [words])
+        if forgotten.messages:
+            break
+    else:
+        raise NotFoundError("Nobody has said this: give all words of one message, as retrieve_memory shows them")
+    answer = {"deleted_messages": forgotten.messages}
+    return respond(
+        context,
+        arguments,
+        {"success": True, **answer},
+        still_known(context, words, level=arguments.response_level, is_fact=False),
+        lambda: {"affected_items": [complete(context, context.find(each)) for each in forgotten.episodes]},
+        plain=answer,
+    )
+
+
+def _words_of(shown: str) -> Iterator[str]:
+    """What a message may say that was shown so: the text itself, that behind a speaker, and that within quotes."""
+    yield shown
+    line = _SPEAKER.sub("", shown.strip(), count=1) if _SPEAKER.match(shown.strip()) else shown.strip()
+    yield line
+    with suppress(ValueError):
+        words = json.loads(line, strict=False)
+        yield words if isinstance(words, str) else ""
 
 
 def _chosen(context: ToolContext, arguments: MemoryDeleteArguments) -> list[AnyMemory]:
@@ -178,7 +230,7 @@ def _chosen(context: ToolContext, arguments: MemoryDeleteArguments) -> list[AnyM
             and (arguments.older_than is None or memory.created_at < arguments.older_than)
         ]
     if arguments.memory_tier is None and arguments.older_than is None:
-        raise ValidationError("Say what to delete: give id, ids, memory_tier or older_than")
+        raise ValidationError("Say what to delete: give id, ids, message, memory_tier or older_than")
     return context.manager.select(
         MemoryFilter(
             scope=context.scope,

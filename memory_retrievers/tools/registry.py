@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, get_type_hints
+from typing import Any, ClassVar, Final, Self, get_type_hints
+
+from pydantic import model_validator
 
 from memory_retrievers.errors import ConfigurationError, NotFoundError, error_object
 from memory_retrievers.tools import associate, batches, records, retrieve, scopes, search, store, sync, update
@@ -30,7 +32,10 @@ ESSENTIAL: Final[Mapping[str, str]] = MappingProxyType(
             "Change one memory, by its id: its text, or its tags. What is left out stays. Use it when something has "
             "changed, instead of storing it a second time."
         ),
-        "memory_delete": "Delete one memory for good, by its id. Use it when the user asks you to forget something.",
+        "memory_delete": (
+            "Delete one memory for good by its id, or one message of an earlier conversation by its words. Use it when "
+            "the user asks you to forget something; its answer names what may still tell it."
+        ),
     }
 )
 """What each is for, in the order in which they are offered; no word of it needs a further tool."""
@@ -40,18 +45,24 @@ ESSENTIAL_ARGUMENTS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "retrieve_memory": frozenset({"query", "category"}),
         "memory_store": frozenset({"content", "category", "tags"}),
         "memory_update": frozenset({"id", "content", "tags"}),
-        "memory_delete": frozenset({"id"}),
+        "memory_delete": frozenset({"id", "message"}),
     }
 )
 """The arguments that each is offered with, beside the response level and scopes; the others keep their defaults."""
 
 
 class DeleteByIdArguments(MemoryDeleteArguments):
-    """Arguments of ``memory_delete`` where it takes one id and nothing else."""
+    """Arguments of ``memory_delete`` where it takes one id, or the words of one message, and nothing else."""
 
-    hidden: ClassVar[frozenset[str]] = frozenset(MemoryDeleteArguments.model_fields) - {"id", LEVEL_ARGUMENT}
+    hidden: ClassVar[frozenset[str]] = frozenset(MemoryDeleteArguments.model_fields) - {"id", "message", LEVEL_ARGUMENT}
 
-    id: MemoryId
+    id: MemoryId | None = None
+
+    @model_validator(mode="after")
+    def _name_something(self) -> Self:
+        if self.id is None and self.message is None:
+            raise ValueError("Say what to delete: give id, or message")
+        return self
 
 
 @cache
@@ -139,8 +150,8 @@ _RECORDS: tuple[AnyTool, ...] = (
     ),
     _tool(
         records.memory_delete,
-        "Delete memories for good: one by its id, several by their ids, or what the memory tools have stored of a "
-        "tier or before a moment. Returns the ids of what was deleted.",
+        "Delete memories for good: one by its id, several by their ids, one message of a conversation by its words, or "
+        "what the memory tools have stored of a tier or before a moment. Returns the ids of what was deleted.",
         writes=True,
     ),
     _tool(records.memory_list, "List all memories, facts and episodes, newest first, a page at a time, with filters."),

@@ -6,9 +6,13 @@ from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from typing import Final
 
+from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, ResponseLevel, SemanticMemory
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import Association
+from memory_retrievers.retrieval.request import asked_by
+from memory_retrievers.text.analysis import analyze, one_line
+from memory_retrievers.text.duplicates import CUT
 from memory_retrievers.tools.arguments import ManagementArguments
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
@@ -167,6 +171,59 @@ def levels(
     return {
         key: value for key, value in shown.items() if value is not None and not (key in optional and value in ([], {}))
     }
+
+
+MOST_STILL_KNOWN: Final = 2
+"""Messages, and facts, that an answer names beside what was deleted."""
+
+_SHOWN_OF_MESSAGE: Final = 120
+_LIKELY: Final = 0.5
+"""Relevance of a message, and share of the terms of a fact, from which on they may tell what was deleted."""
+
+_HINT: Final = (
+    "still_known may tell it, too. What does, delete as well by memory_delete: a memory by its id, what was said by "
+    "its message."
+)
+
+
+def still_known(context: ToolContext, text: str, *, level: ResponseLevel, is_fact: bool) -> JsonObject:
+    """What may still tell something that was deleted: messages by their words, facts by their ids; empty if nothing.
+
+    Of two facts of one person each may tell the other, by half of its few terms: only messages are named for a fact.
+
+    Args:
+        context: The memory, and the scope of the call.
+        text: What was deleted.
+        level: The level of the answer; the least one and the plain form tell nothing of it.
+        is_fact: Whether it was a fact, and not a message.
+    """
+    if level is ResponseLevel.MINIMAL or context.response_format == "plain":
+        return {}
+    try:
+        found = context.memory.retrieve(asked_by(context.memory, text), scope=context.scope, record=False)
+    except MemoryRetrieversError:  # what was deleted is deleted
+        return {}
+    messages = [
+        one_line(hit.memory.messages[place].content)
+        for hit in found.episodic
+        for match in hit.matches
+        for place in match.messages
+        if hit.relevance >= _LIKELY and place < len(hit.memory.messages)  # all were there when it was searched
+        if _shared(text, hit.memory.messages[place].content)
+    ]
+    known: list[JsonObject] = [
+        {"message": each if len(each) <= _SHOWN_OF_MESSAGE else f"{each[:_SHOWN_OF_MESSAGE]}{CUT}"}
+        for each in [*dict.fromkeys(messages)][:MOST_STILL_KNOWN]
+    ]
+    facts = [hit.memory for hit in found.semantic if not is_fact and _shared(text, hit.memory.fact) >= _LIKELY]
+    known += [{"id": each.id, "content": preview(each.fact, CONTENT_PREVIEW)} for each in facts[:MOST_STILL_KNOWN]]
+    return {"still_known": known, "hint": _HINT} if known else {}
+
+
+def _shared(text: str, other: str) -> float:
+    """The share of the terms of the shorter text that are in the other as well."""
+    one, two = set(analyze(text)), set(analyze(other))
+    return len(one & two) / max(min(len(one), len(two)), 1)
 
 
 def preview(text: str, length: int) -> str:

@@ -96,7 +96,11 @@ def test_the_four_essential_tools_are_offered_unless_others_are_asked_for(memory
     assert [tool.metadata.name for tool in spec.to_tool_list()] == spec.spec_functions == four
     further, brief = spec.to_tool_list(["memory_get", "memory_delete"])
     assert further.metadata.description == REGISTRY["memory_get"].description
-    assert list(brief.metadata.to_openai_tool()["function"]["parameters"]["properties"]) == ["id", "response_level"]
+    assert list(brief.metadata.to_openai_tool()["function"]["parameters"]["properties"]) == [
+        "id",
+        "message",
+        "response_level",
+    ]
     with pytest.raises(ConfigurationError, match="not 'everything'"):
         MemoryToolSpec(memory, scope="user/alice", tools="everything")
 

@@ -323,10 +323,11 @@ def test_where_the_embedder_fails_nothing_is_half_forgotten(clock):
 
 def test_expired_episodes_forget_too_and_former_results_name_messages(memory, clock):
     memory.remember_episode(
-        scope="c", id="e1", summary="They spoke.", messages=said(clock), expires_at=clock.now() + timedelta(days=1)
+        scope="c", id="e1", summary="They spoke.", messages=said(clock), expires_at=clock.now() + timedelta(seconds=1)
     )
     (hit,) = memory.retrieve("diabetes", scope="c", record=False).episodic
-    clock.advance(days=2)
+    assert memory.forget_messages("d", [TOLD]).messages == 0  # which purges what has expired, for an hour
+    clock.advance(seconds=2)
     assert memory.forget_messages("c", [hit.memory.messages[1]]).messages == 1
     assert memory.scopes() == []
 

@@ -96,7 +96,7 @@ def test_an_essential_tool_refuses_what_it_is_not_offered_with(context):
         output = call(context, name, **arguments)
         assert output.is_error
         assert "Extra inputs are not permitted" in output.content
-    assert "id: Field required" in call(context, "memory_delete").content
+    assert "Say what to delete: give id, or message" in call(context, "memory_delete").content
     assert "scope: Extra inputs are not permitted" in call(context, "memory_store", content="x", scope="y").content
 
 

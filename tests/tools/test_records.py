@@ -208,7 +208,7 @@ def test_all_conditions_of_a_delete_hold_together(plain_tool, clock):
 
 def test_a_delete_without_a_criterion_or_with_too_many_ids_is_refused(tool):
     store(tool, "one")
-    message = "Say what to delete: give id, ids, memory_tier or older_than"
+    message = "Say what to delete: give id, ids, message, memory_tier or older_than"
     assert tool("memory_delete") == BAD | {"message": message}
     message = "Too many ids: 1001, at most 1000 are allowed"
     assert tool("memory_delete", ids=["x"] * 1_001) == BAD | {"message": message}

@@ -7,7 +7,7 @@ answer looks like, nor what a model may name.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -34,6 +34,8 @@ from memory_retrievers.models.management import (
     SearchRequest,
     check_top_k,
 )
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import ForgottenMessages
 from memory_retrievers.retrieval.request import check_length
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ToolSettings
 from memory_retrievers.storage.store import MemoryStore, Revision, affected_scopes
@@ -61,6 +63,7 @@ class MemoryManager:
         settings: What the tools keep to.
         ingestion: What counts as the same memory.
         retrieval: How long a query may be, and whether open episodes are among the memories.
+        retold: Makes title and summary of an episode of the messages that are left.
         read_only: Refuse to write.
     """
 
@@ -71,11 +74,13 @@ class MemoryManager:
         settings: ToolSettings,
         ingestion: IngestionSettings,
         retrieval: RetrievalSettings,
+        retold: Callable[[Sequence[Message]], Mapping[str, object]],
         read_only: bool = False,
     ) -> None:
         self.settings = settings
         self.ingestion = ingestion
         self._retrieval = retrieval
+        self._retold = retold
         self._store = store
         self._ledger = store.ledger.management
         self._is_read_only = read_only
@@ -91,7 +96,12 @@ class MemoryManager:
     def read_only(self) -> MemoryManager:
         """A manager of the same memories that refuses to write, and counts no accesses."""
         return MemoryManager(
-            self._store, settings=self.settings, ingestion=self.ingestion, retrieval=self._retrieval, read_only=True
+            self._store,
+            settings=self.settings,
+            ingestion=self.ingestion,
+            retrieval=self._retrieval,
+            retold=self._retold,
+            read_only=True,
         )
 
     def now(self) -> datetime:
@@ -426,6 +436,16 @@ class MemoryManager:
                 with suppress(NotFoundError):
                     store.open_episodes.forget(memory.id, scope=memory.scope)
             store.remove([memory.key for memory in memories])
+
+    def forget_messages(self, scope: str, named: Sequence[Message | str]) -> ForgottenMessages:
+        """Remove messages of a scope for good, as ``AgentMemory.forget_messages`` does.
+
+        Raises:
+            ValidationError: ``before_store`` has held back what is left of an episode; nothing was changed.
+            EmbeddingError: The embedder failed; nothing was changed.
+        """
+        with self._writing() as store:
+            return store.forget_messages(scope, named, retold=self._retold)
 
     def move(self, memories: Sequence[AnyMemory], *, target_scope: str) -> list[AnyMemory]:
         """Give memories another scope, in one transaction, and give them as they are there.
