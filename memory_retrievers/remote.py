@@ -249,6 +249,7 @@ class RemoteMemory(BaseMemory):
     update = _remote(AgentMemory.update)
     invalidate = _remote(AgentMemory.invalidate)
     forget = _remote(AgentMemory.forget)
+    forget_messages = _remote(AgentMemory.forget_messages)
     forget_conversation = _remote(AgentMemory.forget_conversation)
     review = _remote(AgentMemory.review)
     add_scene_events = _remote(AgentMemory.add_scene_events)
@@ -261,6 +262,7 @@ class RemoteMemory(BaseMemory):
     aupdate = awaited(update)
     ainvalidate = awaited(invalidate)
     aforget = awaited(forget)
+    aforget_messages = awaited(forget_messages)
     aforget_conversation = awaited(forget_conversation)
     areview = awaited(review)
 

@@ -20,7 +20,9 @@ _PANELS: Final[Mapping[str, str]] = {
     "Look into a memory": (
         "retrieve explain-missing context recent profile list get history events diff scopes stats waiting inspect ui"
     ),
-    "Change what it holds": "remember update invalidate add-messages process flush review forget forget-scope",
+    "Change what it holds": (
+        "remember update invalidate add-messages process flush review forget forget-messages forget-scope"
+    ),
     "Keep it whole": "doctor verify rebuild purge reembed reindex",
     "Take it elsewhere": "backup export import migrate import-chroma",
     "Serve it": "serve mcp",

@@ -129,6 +129,20 @@ def _forget(id: Annotated[str, typer.Argument(help="The id of the memory.")], at
 
 
 @listed
+def _forget_messages(
+    said: Annotated[list[str], typer.Argument(help="All words of each message; … for some that are left out.")],
+    at: OfScope,
+    embedder: EmbedderOptions = BUNDLED,
+) -> None:
+    """Remove what was said in a conversation, and print how many messages went, and the ids of what was made of them."""
+    at.store.require_store()
+    with to_fill(at.store, embedder=embedder) as memory:
+        forgotten = memory.forget_messages(at.scope, said)
+        for each in (forgotten.messages, *forgotten.memories):
+            print_text(each)
+
+
+@listed
 def _forget_scope(
     scope: Annotated[str, typer.Argument(help="Whose memories, with all scopes below.")],
     store: Store = DEFAULT_STORE,

@@ -143,7 +143,7 @@ _READING: Final = (
     "get list history events diff scopes stats now explain explain_missing waiting waiting_scopes transcript "
     "pending_reviews characters scene"
 )
-_WRITING: Final = "update invalidate forget forget_conversation review add_scene_events"
+_WRITING: Final = "update invalidate forget forget_messages forget_conversation review add_scene_events"
 
 METHODS: Final[Mapping[str, Method]] = {
     method.name: method

@@ -3,6 +3,8 @@ import shutil
 
 import pytest
 
+from memory_retrievers import AgentMemory
+
 
 @pytest.fixture
 def store(tmp_path, filled):
@@ -25,6 +27,19 @@ def test_a_memory_is_forgotten_in_its_scope_alone(store, run, refused):
     assert run("forget", "e1", "--scope", "user/ruth", "--store", store) == ""
     assert scopes(run, store) == ["user/ruth/garden", "user/ruthless"]
     assert "Memory not found: e1" in refused("forget", "e1", "--scope", "user/ruth", "--store", store)
+
+
+def test_what_was_said_is_forgotten_and_what_was_made_of_it_named(store, run, refused):
+    said = [{"role": "user", "content": text} for text in ("The garden is sold.", "xyzzy is the code.")]
+    at = ("--scope", "user/ruth", "--store", store)
+    run("remember", *at, stdin=json.dumps({"id": "e2", "summary": "They spoke.", "messages": said}))
+    with AgentMemory.open(store) as memory:
+        memory.remember_fact(scope="user/ruth", id="f1", fact="There is a code", source_episodic_ids=["e2"])
+    assert run("forget-messages", "xyzzy is the code.", "Nobody said that.", *at) == "1\nf1\n"
+    assert run("forget-messages", "xyzzy is the code.", *at) == "0\n"
+    assert "garden is sold" in run("get", "e2", *at)
+    assert "xyzzy" not in run("get", "e2", *at)
+    assert "messages.0" in refused("forget-messages", " ", *at)
 
 
 def test_a_scope_is_forgotten_with_those_below_it_when_yes_is_said(store, run, refused):
@@ -62,7 +77,14 @@ def test_neither_a_backup_nor_an_export_is_put_into_the_store_itself(store, run,
 
 
 @pytest.mark.parametrize(
-    "arguments", [["forget", "e1", "--scope", "c1"], ["forget-scope", "c1", "--yes"], ["purge"], ["backup", "copy"]]
+    "arguments",
+    [
+        ["forget", "e1", "--scope", "c1"],
+        ["forget-messages", "x", "--scope", "c1"],
+        ["forget-scope", "c1", "--yes"],
+        ["purge"],
+        ["backup", "copy"],
+    ],
 )
 def test_a_store_that_is_not_there_is_not_made(tmp_path, refused, arguments):
     assert "there is no memory store at" in refused(*arguments, "--store", tmp_path / "missing")

@@ -20,7 +20,7 @@ def test_the_version_is_printed(run):
 def test_help_names_every_command(run):
     output = run("--help")
 
-    commands = "demo retrieve recent list get scopes stats remember forget forget-scope verify rebuild purge reembed"
+    commands = "demo retrieve recent list get scopes stats remember forget forget-messages forget-scope verify rebuild purge reembed"
     for command in (*commands.split(), "reindex", "backup", "export", "import", "import-chroma"):
         assert re.search(rf"^\W*{command} ", output, re.MULTILINE)
 

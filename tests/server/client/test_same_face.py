@@ -61,7 +61,7 @@ def test_each_form_that_is_awaited_is_of_a_method():
     assert {name[1:] for name in awaited} == {
         *("retrieve", "context", "recent", "profile", "get", "list", "history", "events", "transcript"),
         *("remember_fact", "remember_episode", "remember_many", "update", "invalidate", "review"),
-        *("forget", "forget_scope", "forget_conversation", "add_messages", "process_due", "flush"),
+        *("forget", "forget_messages", "forget_scope", "forget_conversation", "add_messages", "process_due", "flush"),
     }
     for kind in (AgentMemory, RemoteMemory):
         for name in awaited:
@@ -104,6 +104,12 @@ WRITES = {
     "update": [(("f1",), {"scope": ALICE, "fact": "Alice lives in Nantes", "tags": ("new",), "importance": 0.75})],
     "invalidate": [(("f2",), {"scope": ALICE})],
     "forget": [(("e2",), {"scope": ALICE})],
+    "forget_messages": [
+        ((ALICE, ["Hello.", "Never said."]), {}),
+        ((ALICE,), {"messages": (Message(role="user", content="It rains."),)}),
+        ((ALICE, [{"role": "human", "content": "It rains."}]), {}),
+        ((ALICE, []), {}),
+    ],
     "forget_conversation": [((ALICE,), {})],
     "review": [(("e1",), {"scope": ALICE, "rating": "good"})],
     "add_scene_events": [(("story",), {"events": [SceneEvent(id="s2", summary="Mia ran home.")]})],
@@ -206,6 +212,7 @@ def test_a_token_sees_the_scopes_within_its_root_and_no_other(served, tokens):
             lambda: bound.waiting("user/bob"),
             lambda: bound.transcript("user/bob"),
             lambda: bound.forget_conversation("user/bob"),
+            lambda: bound.forget_messages("user/bob", ["Hello."]),
             lambda: bound.pending_reviews("user/bob"),
         ]
         for ask in refused:
