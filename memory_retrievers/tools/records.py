@@ -212,9 +212,9 @@ def _words_of(shown: str) -> Iterator[str]:
     yield shown
     line = _SPEAKER.sub("", shown.strip(), count=1) if _SPEAKER.match(shown.strip()) else shown.strip()
     yield line
-    with suppress(ValueError):
-        words = json.loads(line, strict=False)
-        yield words if isinstance(words, str) else ""
+    if line.startswith('"'):
+        with suppress(ValueError):
+            yield str(json.loads(line, strict=False))
 
 
 def _chosen(context: ToolContext, arguments: MemoryDeleteArguments) -> list[AnyMemory]:

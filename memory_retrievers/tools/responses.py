@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from typing import Final
 
+from memory_retrievers.backends.sql.requests import under_way
 from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, ResponseLevel, SemanticMemory
 from memory_retrievers.models.fields import iso
@@ -194,29 +195,33 @@ def still_known(context: ToolContext, text: str, *, level: ResponseLevel, is_fac
     Args:
         context: The memory, and the scope of the call.
         text: What was deleted.
-        level: The level of the answer; the least one and the plain form tell nothing of it.
+        level: The level of the answer; the least one and the plain form tell nothing of it, nor does one to a model
+            that sees only what tools have stored.
         is_fact: Whether it was a fact, and not a message.
     """
-    if level is ResponseLevel.MINIMAL or context.response_format == "plain":
+    if level is ResponseLevel.MINIMAL or context.response_format == "plain" or context.seen != "all":
         return {}
     try:
         found = context.memory.retrieve(asked_by(context.memory, text), scope=context.scope, record=False)
     except MemoryRetrieversError:  # what was deleted is deleted
         return {}
-    messages = [
-        one_line(hit.memory.messages[place].content)
+    said = {
+        one_line(hit.memory.messages[place].content): hit.memory
         for hit in found.episodic
+        if hit.relevance >= _LIKELY and not (hit.memory.is_open and under_way.get())  # whose end no request can know
         for match in hit.matches
         for place in match.messages
-        if hit.relevance >= _LIKELY and place < len(hit.memory.messages)  # all were there when it was searched
+        if place < len(hit.memory.messages)  # all were there when it was searched
         if _shared(text, hit.memory.messages[place].content)
-    ]
-    known: list[JsonObject] = [
-        {"message": each if len(each) <= _SHOWN_OF_MESSAGE else f"{each[:_SHOWN_OF_MESSAGE]}{CUT}"}
-        for each in [*dict.fromkeys(messages)][:MOST_STILL_KNOWN]
-    ]
+    }
+    messages = [*said][:MOST_STILL_KNOWN]
     facts = [hit.memory for hit in found.semantic if not is_fact and _shared(text, hit.memory.fact) >= _LIKELY]
-    known += [{"id": each.id, "content": preview(each.fact, CONTENT_PREVIEW)} for each in facts[:MOST_STILL_KNOWN]]
+    facts = facts[:MOST_STILL_KNOWN]
+    context.manager.quote([*facts, *map(said.__getitem__, messages)])
+    known: list[JsonObject] = [
+        {"message": each if len(each) <= _SHOWN_OF_MESSAGE else f"{each[:_SHOWN_OF_MESSAGE]}{CUT}"} for each in messages
+    ]
+    known += [{"id": each.id, "content": preview(each.fact, CONTENT_PREVIEW)} for each in facts]
     return {"still_known": known, "hint": _HINT} if known else {}
 
 

@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 from patience import PATIENCE
 
+from memory_retrievers import Message
 from memory_retrievers.backends.sql import requests
 from memory_retrievers.errors import BackendError
 from memory_retrievers.server import AccessToken
@@ -18,6 +19,7 @@ from memory_retrievers.server.requests import KEEP_BYTES, KEEP_SECONDS, MAX_ANSW
 from memory_retrievers.server.responses import HTTPError
 from memory_retrievers.server.settings import Access
 from memory_retrievers.testing import inside
+from memory_retrievers.tools import responses
 
 from .conftest import ALICE, BOB, OPERATOR, by, error_of, of_alice, serving
 
@@ -128,6 +130,22 @@ def test_no_answer_quotes_what_was_forgotten_since(client, memory, route, fields
     again = client.post(f"/api/v0/{route}", json=of_alice(**fields), headers=KEY)
     assert error_of(again) == (409, "Conflict")
     assert "otter" not in again.text
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_no_answer_quotes_what_somebody_said_and_is_forgotten_since(client, memory, clock, monkeypatch, is_open):
+    monkeypatch.setattr(responses, "_LIKELY", 0.0)
+    memory.add_messages("user/alice", [Message(role="user", content="The otter swims in Lyon")])
+    if not is_open:
+        memory.flush("user/alice")
+    sent = of_alice(arguments={"id": "fact-otter"})
+    first = client.post("/api/v0/tools/memory_delete", json=sent, headers=KEY)
+    assert (first.status_code, "swims" in first.text) == (200, not is_open)
+    clock.advance(seconds=1)
+    memory.forget_messages("user/alice", ["The otter swims in Lyon"])
+    again = client.post("/api/v0/tools/memory_delete", json=sent, headers=KEY)
+    assert "swims" not in again.text
+    assert error_of(again) == (409, "Conflict") if not is_open else again.status_code == 200
 
 
 @pytest.mark.parametrize("correct", [False, True])

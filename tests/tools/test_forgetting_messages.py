@@ -103,7 +103,7 @@ def test_a_long_message_is_told_in_short_and_named_so(memory, call):
     assert memory.transcript("user/alice", "long") == []
 
 
-@pytest.mark.parametrize("given", ["diabetes", "I was diagnosed", "…", "%", TOLD.upper()])
+@pytest.mark.parametrize("given", ["diabetes", "I was diagnosed", "…", "%", TOLD.upper(), "[" * 90_000, "x…" * 40_000])
 def test_what_nobody_has_said_is_told_and_nothing_is_forgotten(memory, call, given):
     output = call("memory_delete", message=given)
     assert output.is_error
@@ -144,6 +144,13 @@ def test_a_deletion_is_answered_where_what_is_still_known_cannot_be_looked_up(me
     fact = memory.remember_fact(scope="user/alice", fact="Alice has diabetes")
     monkeypatch.setattr(memory, "retrieve", fail)
     assert call("memory_delete", id=fact.id).artifact["deleted_count"] == 1
+
+
+def test_a_model_that_sees_only_what_tools_have_stored_is_told_of_nothing_else(memory):
+    tool = next(tool for tool in offered_tools("essential", allow_scopes=False) if tool.name == "memory_delete")
+    fact = memory.remember_fact(scope="user/alice", fact="Alice has diabetes")
+    output = run_tool(tool, ToolContext(memory=memory, root="user/alice", kinds="tool"), {"id": fact.id})
+    assert set(output.artifact) == {"success", "deleted_count", "deleted_ids"}
 
 
 def test_who_may_only_look_forgets_nothing(memory):

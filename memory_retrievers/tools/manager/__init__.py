@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from memory_retrievers.backends.sql.requests import under_way
 from memory_retrievers.errors import READ_ONLY, ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import (
     AnyMemory,
@@ -446,6 +447,14 @@ class MemoryManager:
         """
         with self._writing() as store:
             return store.forget_messages(scope, named, retold=self._retold)
+
+    def quote(self, memories: Sequence[AnyMemory]) -> None:
+        """Note what else the answer to the request under way quotes, which is not given again without it."""
+        request = under_way.get()
+        if request is not None and memories:
+            request.quoted.update(memory.key for memory in memories)
+            with self._store.transaction(*{memory.scope for memory in memories}):
+                pass  # the request is noted at its end
 
     def move(self, memories: Sequence[AnyMemory], *, target_scope: str) -> list[AnyMemory]:
         """Give memories another scope, in one transaction, and give them as they are there.
