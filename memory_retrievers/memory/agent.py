@@ -532,8 +532,8 @@ class AgentMemory(BaseMemory):
             How many were removed, none if nobody said that, and what may still tell it.
 
         Raises:
-            ValidationError: An argument breaks a rule, or ``before_store`` has held back what is left of an episode;
-                nothing was changed.
+            ValidationError: An argument breaks a rule, the messages are in more than 100 episodes, or ``before_store``
+                has held back what is left of one; nothing was changed.
             EmbeddingError: The embedder failed; nothing was changed.
         """
         parsed, named = scopes.parse(scope), named_messages(messages)

@@ -83,6 +83,10 @@ _ERASED_TOGETHER: Final = 256
 """Episodes whose messages are erased in one transaction."""
 
 
+_RETOLD_TOGETHER: Final = 100
+"""Episodes of which messages are forgotten in one transaction, about a tenth of a second each."""
+
+
 class _Transaction(threading.local):
     """The transaction of a thread: whether one is open, the passages deleted in it, and the attempt it is part of."""
 
@@ -780,7 +784,8 @@ class MemoryStore:
             retold: Makes title and summary of an episode anew from the messages that are left.
 
         Raises:
-            ValidationError: ``before_store`` has held back what is left of an episode; nothing was changed.
+            ValidationError: They are in more than 100 episodes, or ``before_store`` has held back what is left of one;
+                nothing was changed.
             EmbeddingError: The embedder failed; nothing was changed.
         """
         is_meant, words = naming(named), rarest_words(named)
@@ -793,6 +798,11 @@ class MemoryStore:
                 keys = [MemoryKey(scope=scope, id=id) for id, number in count.items() if number]  # noqa: A001
                 if not queued and not keys:
                     return ForgottenMessages(messages=0)
+                if len(keys) > _RETOLD_TOGETHER:
+                    raise ValidationError(
+                        f"this was said in {len(keys)} episodes, and at most {_RETOLD_TOGETHER} are changed at once: "
+                        "name fewer messages, by those of a result, which have their time"
+                    )
                 gone = [key for key in keys if count[key.id] == len(telling[key.id]) or self._has_expired(key)]
                 left = [key for key in keys if key not in gone]
                 derived = [self.ledger.overview.derived(scope, id=key.id, limit=MAX_PAGE) for key in keys]

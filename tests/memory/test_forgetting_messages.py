@@ -10,6 +10,7 @@ from memory_retrievers.models import Kind, SemanticDraft, SummaryBy
 from memory_retrievers.models.management import MemoryEventType
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.protocols import Segment
+from memory_retrievers.storage import store
 from memory_retrievers.testing import HashEmbedder, ScriptedLanguageModel, inside
 
 TOLD = "I have xyzzy diabetes since spring."
@@ -290,6 +291,18 @@ def test_what_names_no_messages_is_refused(memory, clock, given):
     with pytest.raises(ValidationError):
         memory.forget_messages("c", given)
     assert texts(memory) == [text for _, text in TALK]
+
+
+def test_what_is_said_everywhere_is_refused_until_it_is_named_by_its_time(memory, clock, monkeypatch):
+    monkeypatch.setattr(store, "_RETOLD_TOGETHER", 1)
+    for place in range(2):
+        messages = said(clock, [("user", "Yes."), ("user", f"Number {place}")])
+        memory.remember_episode(scope="c", id=f"e{place}", summary="They spoke.", messages=messages)
+        clock.advance(seconds=1)
+    with pytest.raises(ValidationError, match="said in 2 episodes, and at most 1"):
+        memory.forget_messages("c", ["Yes."])
+    assert memory.forget_messages("c", [memory.get("e1", scope="c").messages[0]]).episodes == ("e1",)
+    assert len(memory.get("e0", scope="c").messages) == 2
 
 
 def test_a_scope_is_needed_and_nothing_named_is_nothing_forgotten(memory):
