@@ -134,7 +134,7 @@ def _forget_messages(
     at: OfScope,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Remove what was said in a conversation, and print how many messages went, and the ids of what was made of them."""
+    """Remove what was said in a conversation; print how many messages went, and the ids of what was made of them."""
     at.store.require_store()
     with to_fill(at.store, embedder=embedder) as memory:
         forgotten = memory.forget_messages(at.scope, said)

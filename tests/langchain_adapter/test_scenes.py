@@ -11,8 +11,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from memory_retrievers import SceneEvent, SceneSettings
 from memory_retrievers.errors import BackendError, ConfigurationError
 from memory_retrievers.langchain import AgentMemoryMiddleware
-from memory_retrievers.retrieval.markdown import NOTES
 from memory_retrievers.remote import RemoteMemory
+from memory_retrievers.retrieval.markdown import NOTES
 
 STORY = "story/goblins"
 THREAD = {"configurable": {"thread_id": "t1"}}

@@ -10,8 +10,8 @@ from memory_retrievers import SceneEvent, SceneSettings
 from memory_retrievers.errors import EmbeddingError
 from memory_retrievers.llama_index import LongTermMemoryBlock
 from memory_retrievers.llama_index.block import MARGIN
-from memory_retrievers.retrieval.markdown import NOTES
 from memory_retrievers.remote import RemoteMemory
+from memory_retrievers.retrieval.markdown import NOTES
 
 STORY = "story/goblins"
 

@@ -9,8 +9,8 @@ import uvicorn
 from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, Message
-from memory_retrievers.server import AccessToken, Right, ServerSettings, create_app
 from memory_retrievers.remote import RemoteMemory
+from memory_retrievers.server import AccessToken, Right, ServerSettings, create_app
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 WRITER, READER, ALICES = "writer-0123456789", "reader-0123456789", "alices-0123456789"

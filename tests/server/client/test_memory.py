@@ -6,8 +6,8 @@ import pytest
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory
-from memory_retrievers.server import ServerSettings, bodies, create_app
 from memory_retrievers.remote import MAX_REMEMBERED, RemoteMemory
+from memory_retrievers.server import ServerSettings, bodies, create_app
 from memory_retrievers.testing import FixedClock
 
 ALICE = "user/alice"
