@@ -209,12 +209,9 @@ def repeated(candidates: Candidates, scores: Floats, *, limit: int, texts: ReadT
 def _older(candidates: Candidates, messages: Mapping[int, int], texts: ReadTexts) -> dict[int, int]:
     """Those of some messages, each the best of a memory, that another of them says again later."""
     layout, counts, lengths, began = candidates.layout, candidates.counts, candidates.lengths, candidates.layout.began
-    pairs = list(messages.items())
-    if len(pairs) <= _AMONG:  # so few are compared at once, and nearly always none is near to another
-        pairs = _nearly_the_same(candidates, pairs)
     alike: dict[tuple[int, float, bytes], list[tuple[int, int]]] = {}
-    for memory, message in pairs:
-        key = int(layout.speakers[message]), float(lengths[message]), counts[:, message].tobytes()
+    for memory, message in messages.items():
+        key = layout.speakers.item(message), lengths.item(message), counts[:, message].tobytes()
         alike.setdefault(key, []).append((memory, message))
     several = [near for each in alike.values() if len(near := _nearly_the_same(candidates, each)) > 1]
     if not several:
