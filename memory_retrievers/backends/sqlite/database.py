@@ -30,6 +30,12 @@ from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import READ_ONLY, BackendError, ConfigurationError
 
 
+class _OfThread(threading.local):
+    """The connection that a thread reads from; None outside a :meth:`Database.reading`, and in its own transaction."""
+
+    reading: Connection | None = None
+
+
 class Database:
     """A SQLite database, safe to use from several threads.
 
@@ -54,7 +60,7 @@ class Database:
         self._pool_lock = threading.Condition()
         self._idle: list[Connection] = []
         self._in_use = 0
-        self._local = threading.local()
+        self._local = _OfThread()
         self._last_passage = 0
         self._feeding = threading.RLock()
         self._closed = False
@@ -99,6 +105,7 @@ class Database:
             with self._turn():
                 writer.execute("BEGIN IMMEDIATE")
                 self._writer_thread = threading.get_ident()
+                begun, self._local.reading = self._local.reading, None  # what is read now is this transaction's
                 try:
                     yield writer
                     if (request := under_way.get()) is not None:
@@ -109,8 +116,7 @@ class Database:
                         writer.execute("ROLLBACK")
                     raise
                 finally:
-                    self._writer_thread = None
-                    begun: Connection | None = getattr(self._local, "reading", None)
+                    self._writer_thread, self._local.reading = None, begun
                     if begun is not None and begun.states is not None:
                         begun.states.clear()  # this thread's own write has changed them
 
@@ -121,7 +127,7 @@ class Database:
     def read(self, *, snapshot: bool = False) -> AbstractContextManager[Connection]:
         """See ``sql.connection.Database``."""
         self._require_own_process()
-        begun = self._begun
+        begun = self._local.reading
         if begun is None or snapshot:
             return self._read(begun, snapshot=snapshot)
         self._require_open()
@@ -144,15 +150,10 @@ class Database:
                 if is_begun:
                     connection.rollback()
 
-    @property
-    def _begun(self) -> Connection | None:
-        """The connection that this thread reads from; None outside a :meth:`reading`, and in its own transaction."""
-        return None if self.is_writing else getattr(self._local, "reading", None)
-
     def reading(self, known: sql.States | None = None) -> AbstractContextManager[None]:
         """See ``sql.connection.Database``."""
         self._require_own_process()
-        if self._path is None or self.is_writing or self._begun is not None:
+        if self._path is None or self.is_writing or self._local.reading is not None:
             return nullcontext()
         return self._reading({} if known is None else known)
 
@@ -168,7 +169,7 @@ class Database:
 
     def states_read(self) -> sql.States | None:
         """See ``sql.connection.Database``."""
-        begun = self._begun
+        begun = self._local.reading
         return None if begun is None else begun.states
 
     @contextmanager
