@@ -146,8 +146,11 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
 
     def frequency(self, term: str) -> int:
         """Number of passages with a term."""
-        found = [(layer.starts, number) for layer in self.layers if (number := layer.numbers.get(term)) is not None]
-        return sum([starts.item(number + 1) - starts.item(number) for starts, number in found])
+        found = 0
+        for layer in self.layers:  # no lists: each term of each search passes here, and mostly there is one layer
+            if (number := layer.numbers.get(term)) is not None:
+                found += layer.starts.item(number + 1) - layer.starts.item(number)
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(chain.from_iterable(layer.numbers for layer in self.layers)))
