@@ -334,13 +334,17 @@ def _bare(word: str) -> str:
 
 
 def _is_common(word: str, common: frozenset[str]) -> bool:
-    terms = analyze(_CONTRACTED.sub("", word.strip("?.!,;:'\"()…"))) if _says_something(word) else []
+    terms = analyze(_uncontracted(word.strip("?.!,;:'\"()…"))) if _says_something(word) else []
     return bool(terms) and common.issuperset(terms)
 
 
 def _says_something(word: str) -> bool:
-    bare = _CONTRACTED.sub("", _bare(word))
+    bare = _uncontracted(_bare(word))
     return bool(bare) and bare not in STOP_WORDS
+
+
+def _uncontracted(word: str) -> str:
+    return word if word.isalnum() else _CONTRACTED.sub("", word)
 
 
 def _dates(text: str) -> Iterable[QueryDate]:
