@@ -61,7 +61,8 @@ class Scored:
     @cached_property
     def scores(self) -> Floats:
         """Score of each memory, that of its best passage; shape (m,)."""
-        return np.maximum.reduceat(self.passages, self.candidates.layout.starts)
+        starts = self.candidates.layout.starts  # a fact has but one passage
+        return self.passages if len(starts) == len(self.passages) else np.maximum.reduceat(self.passages, starts)
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
@@ -242,13 +243,13 @@ def normalise_across_kinds(rankings: Mapping[Kind, FusedRanking], *, dense_weigh
     wholes are weighed against each other, by the cosine of the nearest passage and by the words of the best. Where no
     memory has any of the words, scores are not above what nearness counts (specification §2.18).
     """
-    scored = {kind: each for kind, each in rankings.items() if isinstance(each, RankingByScore)}
-    nearest = {kind: max(float(each.scored.candidates.similarities.max()), 0.0) for kind, each in scored.items()}
-    covered = {kind: each.scored.coverage for kind, each in scored.items()}
+    scored = {kind: each.scored for kind, each in rankings.items() if isinstance(each, RankingByScore)}
+    nearest = {kind: max(float(np.maximum.reduce(each.candidates.similarities)), 0.0) for kind, each in scored.items()}
+    covered = {kind: each.coverage for kind, each in scored.items()}
     weights = {
         kind: dense_weight * _relative(nearest, kind) + (1 - dense_weight) * _relative(covered, kind) for kind in scored
     }
-    return {kind: RankingByScore(each.scored, max(weights[kind], _LEAST_KIND_WEIGHT)) for kind, each in scored.items()}
+    return {kind: RankingByScore(each, max(weights[kind], _LEAST_KIND_WEIGHT)) for kind, each in scored.items()}
 
 
 def _relative(values: Mapping[Kind, float], kind: Kind) -> float:
