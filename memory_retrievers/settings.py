@@ -30,19 +30,25 @@ SNAPSHOT_BYTES: Final = 512 * 2**20
 
 
 @lru_cache(maxsize=64)
-def _zone(name: str) -> tzinfo:
+def zone_of(name: str) -> tzinfo:
+    """The time zone of a checked name."""
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
-def _checked_zone(name: str) -> str:
+def checked_zone(name: object) -> str:
+    """The name of a time zone that this machine knows.
+
+    Raises:
+        ValueError: It is none.
+    """
     try:
-        _zone(name)
+        zone_of(str(name))
     except (ValueError, OSError, KeyError):  # no name, a directory of the data, or unknown
         raise ValueError(
-            f"{name[:80]!r} is no time zone that this machine knows: give a name such as 'Europe/Berlin'; "
+            f"{str(name)[:80]!r} is no time zone that this machine knows: give a name such as 'Europe/Berlin'; "
             "where none is known, `pip install tzdata` brings them"
         ) from None
-    return name
+    return str(name)
 
 
 class RetrievalSettings(BaseModel):
@@ -129,7 +135,7 @@ class RetrievalSettings(BaseModel):
     snapshot_bytes: Annotated[int, Field(ge=0)] = SNAPSHOT_BYTES
     open_episodes: bool = True
     token_rerank: bool = True
-    time_zone: Annotated[str, AfterValidator(_checked_zone)] = "UTC"
+    time_zone: Annotated[str, AfterValidator(checked_zone)] = "UTC"
     query_characters: Annotated[int, Field(ge=1, le=1_000_000)] = QUERY_CHARACTERS
     fact_display_length: Annotated[int, Field(ge=2)] | None = 280
 
@@ -141,7 +147,7 @@ class RetrievalSettings(BaseModel):
     @property
     def zone(self) -> tzinfo:
         """The time zone of days."""
-        return _zone(self.time_zone)
+        return zone_of(self.time_zone)
 
     @property
     def measures_tokens(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Literal, Self, TypeAlias
 
 from langchain_core.callbacks import BaseCallbackManager
@@ -27,6 +27,7 @@ _RUNTIME_KEY = "__pregel_runtime"
 """Where LangGraph keeps the runtime of a run in its configuration; importing LangGraph for it would cost a second."""
 
 _THREAD_KEYS = ("thread_id",)
+_ZONE_KEY = "time_zone"
 
 
 class ScopedByConfig(BaseModel):
@@ -66,6 +67,12 @@ def conversation_of() -> str | None:
     return None if thread is None or not str(thread).strip() else parse_conversation(str(thread))
 
 
+def zone_of_run() -> object:
+    """The ``time_zone`` of the run it is called in: of its ``configurable``, or else of its context; None without."""
+    configurable = ensure_config().get("configurable", {})
+    return configurable.get(_ZONE_KEY, _context(configurable, (_ZONE_KEY,))[_ZONE_KEY])
+
+
 def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | None = None) -> str:
     """The scope that a configuration names: the first of these places that names one decides.
 
@@ -92,7 +99,7 @@ def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | No
     callbacks = complete.get("callbacks")
     places: list[Mapping[str, object]] = [
         configurable,
-        {} if scope_from == "thread" else _context(configurable),
+        {} if scope_from == "thread" else _context(configurable, CONTEXT_KEYS),
         complete.get("metadata", {}),
         callbacks.metadata if isinstance(callbacks, BaseCallbackManager) else {},
     ]
@@ -113,8 +120,8 @@ def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | No
     )
 
 
-def _context(configurable: Mapping[str, object]) -> dict[str, object]:
+def _context(configurable: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
     context: object = getattr(configurable.get(_RUNTIME_KEY), "context", None)
     if isinstance(context, Mapping):
-        return {key: context.get(key) for key in CONTEXT_KEYS}
-    return {key: getattr(context, key, None) for key in CONTEXT_KEYS}
+        return {key: context.get(key) for key in keys}
+    return {key: getattr(context, key, None) for key in keys}

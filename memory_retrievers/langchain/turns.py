@@ -18,9 +18,9 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError
 from memory_retrievers.ingestion.worker import Process, log_failure, process_queue
-from memory_retrievers.langchain.scope import ScopedByConfig
+from memory_retrievers.langchain.scope import ScopedByConfig, zone_of_run
 from memory_retrievers.models import DetailLevel, scopes
-from memory_retrievers.models.filters import MinRelevance
+from memory_retrievers.models.filters import MinRelevance, SearchOptions
 from memory_retrievers.models.messages import Message, is_of_user, parse_conversation
 from memory_retrievers.models.results import MAX_PAGE, parse_page_size
 from memory_retrievers.protocols import Memory
@@ -119,14 +119,15 @@ class TurnMemory(ScopedByConfig):
             return self.memory.context(
                 query, scope=scope, semantic_limit=self.semantic_limit, min_relevance=self.min_relevance
             )
-        return self.memory.retrieve(
-            query,
-            scope=scope,
-            episodic_limit=self.episodic_limit,
-            semantic_limit=self.semantic_limit,
-            in_prompt=in_prompt,
-            min_relevance=self.min_relevance,
-        )
+        options: SearchOptions = {
+            "episodic_limit": self.episodic_limit,
+            "semantic_limit": self.semantic_limit,
+            "in_prompt": in_prompt,
+            "min_relevance": self.min_relevance,
+        }
+        if (zone := zone_of_run()) is not None:
+            options["time_zone"] = str(zone)
+        return self.memory.retrieve(query, scope=scope, **options)
 
     def framed(self, query: str, *, scope: str, known: Collection[str] = (), in_prompt: Sequence[Message] = ()) -> str:
         """The same between ``<memory>`` and ``</memory>``, marked as data; empty where the memory failed.

@@ -71,6 +71,8 @@ class SearchOptions(FilterOptions, total=False):
         in_prompt: Messages that the model has before it already, as ``Message`` or ``{"role": …, "content": …}``: of
             what is still queued these are left out, by role and content, and finished episodes that have no other
             messages. Default: none.
+        time_zone: Name of the time zone (IANA) whose days "today" and "next Friday" are, and the days that the block
+            tells, for who asks. Default: that of the memory's settings.
     """
 
     episodic_limit: int
@@ -82,6 +84,7 @@ class SearchOptions(FilterOptions, total=False):
     min_relevance: MinRelevance
     exclude_conversation: str | None
     in_prompt: Iterable[MessageLike]
+    time_zone: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

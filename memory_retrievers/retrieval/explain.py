@@ -209,7 +209,7 @@ class Explainer:
 
     def explain(self, request: RetrievalRequest) -> ExplainedRetrieval:
         """Explain every stage of what a request returns."""
-        now = self._store.now().astimezone(self._settings.zone)
+        now = self._store.now().astimezone(request.zone(self._settings))
         trace = self._trace(RetrievalPlan.of(request, store=self._store, now=now, settings=self._settings))
         visible = {row: memory for row, memory in trace.memories.items() if is_visible(memory, request, now=now)}
         explained = {
@@ -233,7 +233,7 @@ class Explainer:
         Raises:
             NotFoundError: There is no such memory in this scope; other scopes make no difference.
         """
-        now = self._store.now().astimezone(self._settings.zone)
+        now = self._store.now().astimezone(request.zone(self._settings))
         memory = self._found(id, request)
         # 1. excluded by its record
         outcome = before_search(memory, request, now=now)

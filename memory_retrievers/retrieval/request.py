@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
@@ -24,7 +24,7 @@ from memory_retrievers.models.filters import (
 from memory_retrievers.models.messages import Message, is_of_user, messages_of, parse_conversation
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question, remembered, without_common
-from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings
+from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings, checked_zone, zone_of
 from memory_retrievers.text import analyze
 from memory_retrievers.text.dates import in_zone
 from memory_retrievers.text.languages import name_of, without_accents, word_form, words_for
@@ -75,6 +75,7 @@ class RetrievalRequest:
         filters: Tags, metadata and times that a memory must have.
         exclude_conversation: No episode of this conversation; None leaves out none.
         in_prompt: Messages that open episodes are not to show, nor finished ones of which they are all.
+        time_zone: Whose days are meant; None is that of the settings.
     """
 
     query: str
@@ -89,6 +90,7 @@ class RetrievalRequest:
     filters: Filters = EVERYTHING
     exclude_conversation: str | None = None
     in_prompt: tuple[Message, ...] = ()
+    time_zone: str | None = None
 
     @classmethod
     def parse(
@@ -106,7 +108,7 @@ class RetrievalRequest:
             TypeError: There is no option of such a name.
             ValidationError: The query is blank or too long, the scope malformed, a limit negative or not an integer,
                 the category unknown, as_of no moment, min_relevance not from 0 to 1, the conversation malformed, a
-                message none, or a filter cannot be used.
+                message none, the time zone unknown, or a filter cannot be used.
         """
         if unknown := sorted(options.keys() - SearchOptions.__optional_keys__):
             raise TypeError(
@@ -134,6 +136,10 @@ class RetrievalRequest:
             return False
         known = {(message.role, message.content) for message in self.in_prompt}
         return all((message.role, message.content) in known for message in memory.messages)
+
+    def zone(self, settings: RetrievalSettings) -> tzinfo:
+        """The time zone whose days are meant."""
+        return settings.zone if self.time_zone is None else zone_of(self.time_zone)
 
     def least_relevance(self, fitted: float) -> float:
         """The least relevance of a hit, where what is fitted for the embedder asks for ``fitted``."""
@@ -249,6 +255,13 @@ def parse_category(category: Category | str | None) -> Category | None:
         raise ValidationError(f"unknown category {str(category)[:_ECHOED]!r}; one of: {', '.join(Category)}") from None
 
 
+def _parse_zone(name: object) -> str | None:
+    try:
+        return None if name is None else checked_zone(name)
+    except ValueError as error:
+        raise ValidationError(f"time_zone: {error}") from None
+
+
 _PARSED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "category": parse_category,
     "include_child_scopes": bool,
@@ -256,6 +269,7 @@ _PARSED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "min_relevance": parse_relevance,
     "exclude_conversation": parse_conversation,
     "in_prompt": partial(messages_of, name="in_prompt"),
+    "time_zone": _parse_zone,
 }
 """What checks an option, where it is given."""
 

@@ -150,7 +150,8 @@ class HybridRetriever:
         from memory_retrievers.retrieval.relevance import calibration_of
         from memory_retrievers.retrieval.unindexed_candidates import load, prepare, read_all  # numpy is loaded late
 
-        store, settings, now = self._store, self._settings, self._store.now().astimezone(self.zone)
+        store, settings = self._store, self._settings
+        now = store.now().astimezone(request.zone(settings))
         with store.ledger.snapshots.turn():
             plan = RetrievalPlan.of(request, store=store, now=now, settings=settings)
         passages = max((each.passages for each in plan.statistics.values()), default=0)

@@ -142,6 +142,9 @@ class SearchBody(FilteredBody):
     ] = ()
     min_relevance: MinimumRelevance = 0.0
     joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
+    time_zone: Annotated[
+        ShortText | None, Field(description="Whose days are meant, such as Europe/Berlin; the server's if left out.")
+    ] = None
 
     @model_validator(mode="after")
     def _limits_agree(self) -> Self:
@@ -164,6 +167,7 @@ class SearchBody(FilteredBody):
             "exclude_conversation": self.exclude_conversation,
             "in_prompt": [each.message() for each in self.in_prompt],
             "min_relevance": self.min_relevance,
+            "time_zone": self.time_zone,
             **self.filters(),
         }
 
@@ -187,6 +191,7 @@ def search_body(request: RetrievalRequest) -> JsonObject:
         "exclude_conversation": request.exclude_conversation,
         "in_prompt": [{"role": each.role, "content": each.content} for each in request.in_prompt],
         "min_relevance": request.min_relevance,
+        "time_zone": request.time_zone,
     }
 
 

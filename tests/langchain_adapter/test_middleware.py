@@ -923,3 +923,18 @@ def test_a_person_who_asks_for_their_own_is_told_it(saying):
             agent.invoke(said_by(name, "Who is my dentist?"), ALICE)
             told = tail_text(model.heard[-1]).partition("## Episodic")[0]
             assert [each for each in ("Weber", "Okafor") if each in told] == [dentist]
+
+
+@pytest.mark.parametrize("way", ["configurable", "context"])
+def test_today_is_that_of_who_asks(memory, saying, way):
+    memory.add_messages("user/alice", [{"role": "user", "content": "I see the dentist tomorrow."}], conversation="t0")
+    zones = {"Pacific/Kiritimati": "2 March 2026", "Pacific/Honolulu": "1 March 2026"}  # noon in UTC
+    for zone, day in zones.items():
+        model = saying("At nine.")
+        agent = create_agent(
+            model, middleware=[AgentMemoryMiddleware(memory=memory, detail="excerpts")], context_schema=dict
+        )
+        config = {**ALICE["configurable"], "thread_id": zone} | ({"time_zone": zone} if way == "configurable" else {})
+        given = {"time_zone": zone} if way == "context" else None
+        agent.invoke(asking("When do I see the dentist?"), {"configurable": config}, context=given)
+        assert f"### {day}\n- user: I see the dentist" in str(tail_text(model.heard[0]))

@@ -7,6 +7,7 @@ import pydantic
 import pytest
 
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
+from memory_retrievers.errors import ValidationError
 from memory_retrievers.ingestion.facts import user_prompt
 from memory_retrievers.testing import FixedClock
 
@@ -141,3 +142,15 @@ def test_a_fact_that_names_tomorrow_tells_the_day_of_the_zone():
             block = memory.retrieve("dentist", scope=SCOPE, record=False).to_markdown()
         assert f"- [note, as of {day}] Yuki sees the dentist tomorrow" in block
         assert "- [note] Yuki's dentist is called Ito" in block
+
+
+def test_a_search_may_name_the_zone_of_who_asks(in_tokyo):
+    question = "What do I have today?"
+    for zone, is_today in (("Asia/Tokyo", True), ("UTC", False), (None, True)):
+        hits = in_tokyo.retrieve(question, scope=SCOPE, record=False, time_zone=zone).episodic
+        assert [hit.explanation.evidence.dated for hit in hits] == [is_today]
+        now = in_tokyo.explain(question, scope=SCOPE, time_zone=zone).now
+        assert str(now.tzinfo) == zone or zone is None
+    for wrong in ("Mars/Base", "../../etc/passwd", "", 7):
+        with pytest.raises(ValidationError, match=r"time_zone: .* is no time zone"):
+            in_tokyo.retrieve(question, scope=SCOPE, time_zone=wrong)

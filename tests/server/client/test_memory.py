@@ -38,6 +38,10 @@ def test_days_are_those_of_the_server_s_time_zone(serving):
         with serving(app) as url, RemoteMemory(url) as remote:
             found = remote.retrieve("What do I have today?", scope=ALICE, min_relevance="auto", record=False)
             assert "5 March 2026" in found.to_markdown()
+            found = remote.retrieve("dentist", scope=ALICE, record=False, time_zone="UTC")
+            assert "4 March 2026" in found.to_markdown("excerpts")
+            with pytest.raises(ValidationError, match=r"time_zone: .* is no time zone"):
+                remote.retrieve("dentist", scope=ALICE, time_zone="Mars/Base")
             assert remote.recent(ALICE).now == noon
 
 
