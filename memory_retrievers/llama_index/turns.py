@@ -149,16 +149,16 @@ def last_turn(messages: Sequence[ChatMessage]) -> Turn | None:
     """The last turn, or None while the user has said nothing.
 
     After a tool was called, LlamaIndex shows the question a second time, its text alone: it counts once until it is
-    answered.
+    answered, or another person asks it.
     """
-    query, text, number, answered = "", "", 0, True
+    query, text, by, number, answered = "", "", "", 0, True
     for message in messages:
         said = read_llama_index(message, include_tools=False)
         if said is None:
             continue
         if message.role == MessageRole.USER:
-            if answered or (message.content or "") != text:
-                number, query, text = number + 1, said.content, message.content or ""
+            if answered or (message.content or "") != text or said.role not in {"user", by}:
+                number, query, text, by = number + 1, said.content, message.content or "", said.role
             answered = False
         elif said.role == "assistant" and not _calls_tools(message):
             answered = True

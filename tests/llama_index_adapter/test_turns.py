@@ -74,6 +74,14 @@ def test_the_same_words_after_an_answer_are_another_turn():
     assert not Turn("Yes", 3, answered=False).continues(Turn("Yes", 3, answered=True))
 
 
+def test_the_same_words_of_another_person_are_another_turn():
+    anna, tom = (
+        ChatMessage(role="user", content="And mine?", additional_kwargs={"name": name}) for name in ("Anna", "Tom")
+    )
+    assert last_turn([anna, user("And mine?")]).number == 1  # as LlamaIndex shows it once more
+    assert last_turn([anna, tom]).number == last_turn([user("And mine?"), tom]).number == 2
+
+
 def test_a_turn_is_recalled_once_in_every_chat():
     recall, asked = TurnRecall(getsizeof), []
 
