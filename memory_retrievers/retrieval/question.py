@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple
 
 from memory_retrievers.text import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyze
@@ -247,9 +247,21 @@ def asks_for_list(text: str) -> bool:
 REMEMBERED_CHARACTERS: Final = 2_000
 """A longer question is parsed each time that it is asked: so all that are remembered are half a million characters."""
 
-remembered = functools.lru_cache(maxsize=256)(Question.parse)
-"""Question.parse of the last questions, by text and day. They are queries and no memories, and written nowhere: they go
-when a memory is closed, or when enough others are asked."""
+
+@functools.lru_cache(maxsize=256)
+def remembered(text: str, day: datetime, zone: tzinfo | None, *, as_specified: bool) -> Question:
+    """Parse one of the last questions once: it is the same by text, day and time zone.
+
+    They are queries and no memories, and written nowhere: they go when a memory is closed, or when enough others are
+    asked.
+
+    Args:
+        text: The query.
+        day: The beginning of the day, without its time zone: midnights of two zones may be one moment.
+        zone: The time zone.
+        as_specified: As :meth:`Question.parse` takes it.
+    """
+    return Question.parse(text, now=day.replace(tzinfo=zone), as_specified=as_specified)
 
 
 @functools.lru_cache(maxsize=256)

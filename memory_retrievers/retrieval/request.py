@@ -139,7 +139,7 @@ class RetrievalRequest:
 
     def zone(self, settings: RetrievalSettings) -> tzinfo:
         """The time zone whose days are meant."""
-        return settings.zone if self.time_zone is None else zone_of(self.time_zone)
+        return zone_of(self.time_zone or settings.time_zone)
 
     def least_relevance(self, fitted: float) -> float:
         """The least relevance of a hit, where what is fitted for the embedder asks for ``fitted``."""
@@ -346,10 +346,12 @@ class RetrievalPlan(NamedTuple):
             settings: ``common_share`` and ``fusion`` decide what is embedded.
         """
         as_specified = settings.fusion == "rrf"
-        parse = remembered if len(request.query) <= REMEMBERED_CHARACTERS else Question.parse
         asked_at = now if request.as_of is None else in_zone(request.as_of, now.tzinfo)
         day = asked_at.replace(hour=0, minute=0, second=0, microsecond=0)  # all that a question asks for
-        question = parse(request.query, now=day, as_specified=as_specified)
+        if len(request.query) <= REMEMBERED_CHARACTERS:
+            question = remembered(request.query, day.replace(tzinfo=None), day.tzinfo, as_specified=as_specified)
+        else:
+            question = Question.parse(request.query, now=day, as_specified=as_specified)
         asked = {Kind.SEMANTIC: request.semantic_limit, Kind.EPISODIC: request.episodic_limit}
         limits = {kind: limit for kind, limit in asked.items() if limit}
         selections = {kind: _selection_of(request, kind, now=now, settings=settings) for kind in limits}

@@ -154,3 +154,15 @@ def test_a_search_may_name_the_zone_of_who_asks(in_tokyo):
     for wrong in ("Mars/Base", "../../etc/passwd", "", 7):
         with pytest.raises(ValidationError, match=r"time_zone: .* is no time zone"):
             in_tokyo.retrieve(question, scope=SCOPE, time_zone=wrong)
+
+
+def test_a_question_is_read_anew_in_a_zone_of_the_same_midnight():
+    """London is an hour off UTC in July, and not in March."""
+    now, told = datetime(2026, 3, 6, 12, tzinfo=UTC), datetime(2025, 6, 30, 23, 30, tzinfo=UTC)
+    with AgentMemory.in_memory(clock=FixedClock(now)) as memory:
+        said = Message(role="user", content="The pond was dug", timestamp=told)
+        memory.add_messages(SCOPE, [said], conversation="c")
+        memory.flush(SCOPE)
+        for zone, is_of_july in (("UTC", False), ("Europe/London", True)):
+            (hit,) = memory.retrieve("What did we talk about since July 2025?", scope=SCOPE, time_zone=zone).episodic
+            assert hit.explanation.evidence.dated == is_of_july, zone
