@@ -85,6 +85,12 @@ class BaseMemory(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
+
     def remember_episode(
         self,
         *,

@@ -1,3 +1,4 @@
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -281,6 +282,20 @@ def test_two_memories_in_memory_never_see_each_other(clock):
 async def test_retrieving_in_an_event_loop_gives_the_same(memory):
     memory.remember_fact(scope="c1", fact="User lives in Lyon")
     assert await memory.aretrieve("Lyon", scope="c1") == memory.retrieve("Lyon", scope="c1")
+
+
+async def test_a_memory_is_opened_for_the_life_of_an_application_and_closed_outside_its_event_loop(
+    tmp_path, monkeypatch
+):
+    closing_thread = []
+    async with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as memory:
+        await memory.aremember_fact(scope="c1", fact="User lives in Lyon")
+        close = memory.close
+        monkeypatch.setattr(memory, "close", lambda: closing_thread.append(threading.get_ident()) or close())
+    assert closing_thread
+    assert threading.get_ident() not in closing_thread
+    with pytest.raises(ConfigurationError, match="closed"):
+        memory.scopes()
 
 
 def test_the_system_clock_tells_the_time_unless_another_is_given():
