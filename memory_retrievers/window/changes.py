@@ -9,16 +9,16 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from memory_retrievers.errors import NotFoundError, ValidationError
-from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, SemanticDraft, SemanticMemory
+from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, SemanticDraft, SemanticMemory
 from memory_retrievers.models.fields import ShortText
 from memory_retrievers.models.management import Change
 from memory_retrievers.models.memories import PINNED_IMPORTANCE
 from memory_retrievers.server.responses import HTTPError
 from memory_retrievers.tools.arguments import check_limits
 from memory_retrievers.window.state import Entry, Undo, Window
-from memory_retrievers.window.views import Query, actions_of, memory_shape
+from memory_retrievers.window.views import MESSAGE_SHOWN, Query, actions_of, memory_shape
 
-Action = Literal["correct", "update", "invalidate", "pin", "unpin", "tag", "merge", "move", "forget"]
+Action = Literal["correct", "update", "invalidate", "pin", "unpin", "tag", "merge", "move", "forget", "forget_message"]
 
 UNDOABLE: Final = frozenset({"correct", "update", "invalidate", "pin", "unpin", "tag", "move"})
 
@@ -43,6 +43,7 @@ class ActBody(Query):
     id: ShortText
     text: str | None = None
     tags: tuple[str, ...] | None = None
+    place: Annotated[int, Field(ge=0)] | None = None
     other: ShortText | None = None
     to: str | None = None
 
@@ -278,6 +279,21 @@ def _forget(window: Window, memory: AnyMemory, _body: ActBody) -> Done:
     return None, "It is gone for good; memory-retrievers purge also clears the bytes that are left in the files."
 
 
+def _forget_message(window: Window, memory: AnyMemory, body: ActBody) -> Done:
+    messages = memory.messages if isinstance(memory, EpisodicMemory) else ()
+    said = messages[body.place] if body.place is not None and body.place < len(messages) else None
+    if said is None or said.content[:MESSAGE_SHOWN] != body.text:
+        raise ValidationError("place and text must be those of one of its messages: look at it again")
+    forgotten = window.memory.forget_messages(memory.scope, [said])
+    for its_id in {memory.id, *forgotten.episodes}:
+        window.undo.forget(MemoryKey(scope=memory.scope, id=its_id))
+    note = f"It is gone for good. {len(forgotten.memories)} memories made of the conversation stay, and may tell it."
+    try:
+        return window.find(memory.id, scope=memory.scope), note
+    except NotFoundError:  # nothing else was said there
+        return None, note
+
+
 _ACTIONS: Final[Mapping[str, Callable[[Window, AnyMemory, ActBody], Done]]] = {
     "correct": partial(_rewrite, correct=True),
     "update": partial(_rewrite, correct=False),
@@ -288,4 +304,5 @@ _ACTIONS: Final[Mapping[str, Callable[[Window, AnyMemory, ActBody], Done]]] = {
     "merge": _merge,
     "move": _move,
     "forget": _forget,
+    "forget_message": _forget_message,
 }

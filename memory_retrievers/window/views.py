@@ -200,9 +200,10 @@ def memory(window: Window, query: MemoryQuery) -> JsonObject:
 def actions_of(memory: AnyMemory, *, now: datetime) -> list[str]:
     """Names of what can be done to a memory."""
     if isinstance(memory, EpisodicMemory):
+        of_message = ["forget_message"] if memory.messages else []
         if memory.is_open:
-            return ["forget"]
-        return ["correct", "unpin" if memory.is_pinned else "pin", "tag", "move", "forget"]
+            return ["forget", *of_message]
+        return ["correct", "unpin" if memory.is_pinned else "pin", "tag", "move", "forget", *of_message]
     pin = "unpin" if memory.is_pinned else "pin"
     if memory.invalid_at is not None or memory.has_expired(now):
         return ["correct", pin, "tag", "move", "forget"]

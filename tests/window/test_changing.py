@@ -121,9 +121,30 @@ def test_an_episode_is_mended_pinned_tagged_and_forgotten(window, memory):
     assert window.act("forget", "episode")["memory"] is None
 
 
+def test_one_message_is_forgotten_and_the_rest_stays(window, memory):
+    said = ["My knee hurts.", "The heron is back."]
+    messages = [{"role": "user", "content": text} for text in said]
+    memory.remember_episode(scope=ALICE, id="talk", summary="A talk.", messages=messages)
+    change = window.act("correct", "talk", text=f"They said: {said[0]}")["change"]
+    for place, text in ((0, "something else"), (len(said), said[0]), (-1, said[-1])):
+        refused = window.refused("act", action="forget_message", scope=ALICE, id="talk", place=place, text=text)
+        assert refused == (422, "ValidationError")
+    answer = window.act("forget_message", "talk", place=0, text=said[0])
+    assert not answer["undoable"]
+    left = memory.get("talk", scope=ALICE)
+    assert [each.content for each in left.messages] == said[1:]
+    assert said[0] not in left.summary
+    assert window.refused("undo", change=change) == (404, "NotFoundError")  # it would tell it again
+    assert window.act("forget_message", "talk", place=0, text=said[1])["memory"] is None
+    assert memory.verify().problems == ()
+
+
 def test_an_open_conversation_can_only_be_forgotten(window, memory):
     (found,) = window.get("memories", scope=ALICE, kind="open")["memories"]
     assert window.refused("act", action="pin", scope=ALICE, id=found["id"]) == (422, "ValidationError")
+    memory.add_messages(ALICE, [{"role": "user", "content": "It is blue."}], conversation="boat")
+    answer = window.act("forget_message", found["id"], place=1, text="It is blue.")
+    assert answer["memory"]["text"] == "The boat leaks."
     window.act("forget", found["id"])
     assert memory.waiting(ALICE) == []
     assert window.get("memories", scope=ALICE, kind="open")["memories"] == []

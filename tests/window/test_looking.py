@@ -134,7 +134,7 @@ def test_an_open_conversation_is_shown_with_what_was_said(window):
     assert (found["kind"], found["text"], found["conversation"]) == ("open", "The boat leaks.", "boat")
     whole = window.get("memory", scope=ALICE, id=found["id"])
     assert [each["text"] for each in whole["messages"]] == ["The boat leaks."]
-    assert whole["actions"] == ["forget"]
+    assert whole["actions"] == ["forget", "forget_message"]
 
 
 def test_an_episode_is_shown_with_its_messages_and_its_curve(window, clock):

@@ -14,6 +14,7 @@ const ACTS = {
   merge: { label: "Merge", title: "Merge with another memory", note: "This memory stays; the other one is forgotten, and its tags and sources come here.", field: "other", preview: true, confirm: "Merge" },
   move: { label: "Move", title: "Move to another scope", note: "Everything of it goes there.", field: "to", preview: true, confirm: "Move" },
   forget: { label: "Forget", title: "Forget this memory", note: "It is deleted for good.", preview: true, confirm: "Forget" },
+  forget_message: { label: "Forget", title: "Forget this message", note: "It is deleted for good; title and summary are made anew of what else was said. What was learned from it stays.", confirm: "Forget", ofMessage: true },
 };
 const FIELDS = { text: "Text", tags: "Tags", other: "Id of the other memory", to: "Scope" };
 
@@ -35,10 +36,17 @@ export class Changes {
 
   /** The buttons for what can be done with a memory. */
   buttons(memory, actions) {
-    const known = actions.filter((action) => action in ACTS);
+    const known = actions.filter((action) => action in ACTS && !ACTS[action].ofMessage);
     if (this.page.readOnly || !known.length) return null;
     const made = known.map((action) => button(ACTS[action].label, () => this.begin(action, memory), { "data-key": `act ${action}`, class: action === "forget" ? "danger" : null }));
     return element("div", { class: "acts", role: "group", "aria-label": "Change this memory" }, ...made);
+  }
+
+  /** The button that forgets one message of a memory, at a place; none where that cannot be. */
+  forgetting(memory, actions, message, place) {
+    if (this.page.readOnly || !actions.includes("forget_message")) return null;
+    const about = { scope: memory.scope, id: memory.id, text: message.text, also: { place, text: message.text } };
+    return button("Forget it", () => this.begin("forget_message", about), { "data-key": `forget message ${place}`, class: "danger", "aria-label": `Forget it: ${shortened(message.text, 80)}` });
   }
 
   /** Begin an act: at once, or with its dialog; `given` fills its field in. */
@@ -54,7 +62,7 @@ export class Changes {
     const failed = element("p", { class: "notice alarm", role: "alert", hidden: true });
     const goes = element("div", { "aria-live": "polite" });
     const field = act.field ? this.#field(act.field, value, fixed) : null;
-    const save = element("button", { type: "submit", class: action === "forget" ? "danger" : "main" }, act.preview ? "What will go?" : act.confirm ?? "Save");
+    const save = element("button", { type: "submit", class: action.startsWith("forget") ? "danger" : "main" }, act.preview ? "What will go?" : act.confirm ?? "Save");
     const form = element("form", {}, element("h2", { id: "dialog-title" }, act.title), element("p", { class: "quiet" }, act.note),
       quoted(shortened(memory.title || memory.text, 300)), field, goes, failed,
       element("p", { class: "acts" }, button("Cancel", () => this.dialog.close()), save));
@@ -110,7 +118,7 @@ export class Changes {
 
   async #do(action, memory, body, close) {
     try {
-      const answer = await send("act", { action, scope: memory.scope, id: memory.id, ...body });
+      const answer = await send("act", { action, scope: memory.scope, id: memory.id, ...memory.also, ...body });
       close();
       this.#offerUndo(answer, ACTS[action].label);
       this.page.changed(action, memory, answer);

@@ -9,7 +9,7 @@ const MESSAGES = 200; // at a time
 export class Panel {
   /**
    * @param panel the element that holds title, body and the button that closes it
-   * @param page what the page is about: `open(memory)`, `say(sentence)`, `why(memory, signal)`, `acts(memory, actions)`, `closed()`
+   * @param page what the page is about: `open(memory)`, `say(sentence)`, `why(memory, signal)`, `acts(memory, actions)`, `forgetting(memory, actions, message, place)`, `closed()`
    */
   constructor(panel, page) {
     this.panel = panel;
@@ -82,7 +82,7 @@ export class Panel {
     redraw(this.body,
       this.page.asOf === null ? null : element("p", { class: "quiet" }, "As it is now; its versions tell how it was."), quoted(memory.text), this.#marks(memory), this.page.acts(memory, told.actions ?? []),
       why.length ? element("section", { class: "why" }, ...why.filter(Boolean)) : null,
-      this.#messages(told.messages ?? [], told.hidden_messages ?? 0), this.#versions(told.versions ?? []),
+      this.#messages(told, told.messages ?? [], told.hidden_messages ?? 0), this.#versions(told.versions ?? []),
       section("How well it is remembered", curveFigure(told.curve, memory.stability_days)),
       this.#related("Made from", told.sources ?? [], memory), this.#related("Made into", told.derived ?? [], memory), this.#facts(memory));
   }
@@ -95,13 +95,13 @@ export class Panel {
     return element("ul", { class: "marks", "aria-label": "Marks and tags" }, ...marks.map((mark) => element("li", { class: "mark", dir: "auto" }, mark)));
   }
 
-  #messages(messages, hidden) {
+  #messages({ memory, actions }, messages, hidden) {
     if (!messages.length) return null;
-    const made = (message) => element("div", { class: "message" },
+    const made = ([place, message]) => element("div", { class: "message" },
       element("b", { dir: "auto" }, message.name ? `${message.role} (${message.name})` : message.role), " ",
-      message.at ? moment(message.at, { class: "quiet" }) : null, quoted(message.text));
+      message.at ? moment(message.at, { class: "quiet" }) : null, quoted(message.text), this.page.forgetting(memory, actions ?? [], message, place));
     const rest = hidden ? element("p", { class: "quiet" }, `and ${counted(hidden, "message")} more, which the window does not show`) : null;
-    return section(counted(messages.length + hidden, "message"), inSteps(messages, made, MESSAGES), rest);
+    return section(counted(messages.length + hidden, "message"), inSteps([...messages.entries()], made, MESSAGES), rest);
   }
 
   #versions(versions) {

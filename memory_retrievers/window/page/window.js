@@ -29,6 +29,7 @@ const page = {
   focusAct: (action) => (document.querySelector(`#memory [data-key="act ${action}"]`) ?? byId("main")).focus(),
   why: (memory, signal) => search.why(memory, signal),
   acts: (memory, actions) => changes.buttons(memory, actions),
+  forgetting: (...message) => changes.forgetting(...message),
   fail: (error) => trouble(error),
   changed,
 };
@@ -128,7 +129,7 @@ function counts({ loaded, total, above }) {
 /** A change was made here: show it at once, and do not wait for the pulse. */
 function changed(action, memory, answer) {
   trouble(null);
-  const gone = action === "forget" || action === "move";
+  const gone = action === "forget" || action === "move" || (action === "forget_message" && !answer.memory);
   if (gone && panel.shown?.id === memory?.id) panel.close();
   if (action === "merge" && panel.shown) void page.open(answer.memory ?? memory);
   void refresh();

@@ -154,6 +154,18 @@ def test_forget_says_what_goes_and_can_be_left(show, stored):
     assert page.run("document.getElementById('undo').querySelector('[data-key=undo]') === null")
 
 
+def test_one_message_is_forgotten_by_keys(show, stored):
+    page = show("bees")
+    first, *others = stored(lambda memory: memory.get("bees", scope="user/ruth")).messages
+    page.tab_to("it.dataset.key === 'forget message 0'").press("Enter")
+    page.wait("document.querySelector('#dialog [type=submit]')?.textContent === 'Forget'")
+    assert first.content in page.text("#dialog")
+    page.tab_to("it.type === 'submit'").press("Enter")
+    page.wait("!document.getElementById('dialog').open")
+    page.wait(f"document.querySelectorAll('#memory .message').length === {len(others)}")
+    assert stored(lambda memory: memory.get("bees", scope="user/ruth")).messages == tuple(others)
+
+
 def test_near_duplicates_are_merged(window, store, stored):
     with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
         memory.remember_many(
