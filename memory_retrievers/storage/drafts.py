@@ -29,7 +29,7 @@ from memory_retrievers.models.management import MemoryEventType
 from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.text.duplicates import COMPARED_CHARACTERS, contradicted, normalised, text_hash
-from memory_retrievers.text.plans import names_relative_day
+from memory_retrievers.text.plans import names_same_days
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -71,8 +71,8 @@ def says_again(known: SemanticMemory, draft: SemanticDraft) -> bool:
 
 
 def means_same_day(known: SemanticMemory, text: str, *, day: datetime) -> bool:
-    """False if a text names a day as "tomorrow", and a known fact that says the same is of another day."""
-    return known.valid_at.date() == day.date() or not names_relative_day(text)
+    """False if a text names a day as "tomorrow", which is another one for a known fact that says the same."""
+    return known.valid_at.date() == day.date() or names_same_days(text, known.valid_at, day)
 
 
 class KnownFacts:

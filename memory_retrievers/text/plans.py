@@ -125,6 +125,21 @@ def names_relative_day(text: str) -> bool:
     return behind != () and behind != periods(text, now=other)
 
 
+def names_same_days(text: str, one: datetime, other: datetime) -> bool:
+    """True if a text means the same days on two days: "next Friday" in one week, "4 May" until that day has come.
+
+    Args:
+        text: The text.
+        one: Any moment of the one day.
+        other: Any moment of the other, in the same time zone.
+    """
+    if days_ahead(text, today=one) != days_ahead(text, today=other):
+        return False
+    # what has lasted since March is told until today
+    since = ([each.since for each in periods(text, now=day)] for day in (one, other))
+    return next(since) == next(since)
+
+
 def _on(days: int, today: datetime) -> Period:
     return back(DAY, -days, today)
 

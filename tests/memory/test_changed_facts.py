@@ -257,6 +257,23 @@ def test_what_differs_in_anything_but_its_form_is_another_fact(memory, other):
     assert second.key != first.key
 
 
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "User's birthday is 4 May",
+        "The project uses Python 3.12.",
+        "User moved to Berlin in May 2019",
+        "User has been vegan since March",
+        "The plumber comes on the 25th",
+        "User works at Siemens",
+    ],
+)
+def test_a_day_that_is_the_same_tomorrow_is_no_other_fact(memory, clock, fact):
+    first = memory.remember_fact(scope="c1", fact=fact)
+    clock.advance(days=1)
+    assert memory.remember_fact(scope="c1", fact=fact).duplicate_of == first.id
+
+
 def test_tomorrow_is_another_day_tomorrow(memory, clock):
     fact = "User sees the dentist tomorrow"
     first = memory.remember_fact(scope="c1", fact=fact)
