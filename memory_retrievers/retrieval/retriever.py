@@ -34,6 +34,8 @@ from memory_retrievers.retrieval.request import (
 from memory_retrievers.retrieval.results import MOST_FACTS, Profile, RecentResult, RetrievalResult, profile_of
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages
+from memory_retrievers.text.dates import tells_time
+from memory_retrievers.text.plans import names_relative_day
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
@@ -183,8 +185,9 @@ class HybridRetriever:
         asks_for_all = is_auto and plan.question.asks_for_all  # nothing is beside the point
         if request.category is None and settings.fusion != "rrf" and request.min_relevance and not asks_for_all:
             of_time = _of_its_time((*semantic, *episodic), plan) if is_auto and plan.question.is_by_time else set()
-            facts = {hit.memory.key for hit in semantic}
-            kept = (facts & of_time) or _relevant(semantic, request, calibration[Kind.SEMANTIC])
+            kept = _relevant(semantic, request, calibration[Kind.SEMANTIC])
+            if of_its_time := of_time & {hit.memory.key for hit in semantic}:
+                kept = of_its_time | {hit.memory.key for hit in semantic if hit.memory.key in kept and _recurs(hit)}
             if of_time or plan.question.asks_what_was_said:
                 kept |= of_time
             else:
@@ -387,6 +390,11 @@ def _of_its_time(hits: Iterable[RetrievedMemory[Any]], plan: RetrievalPlan) -> s
         return {hit.memory.key for hit in hits if hit.memory.kind is Kind.EPISODIC}
     evidence = {hit.memory.key: hit.explanation.evidence for hit in hits}
     return {key for key, each in evidence.items() if each is not None and each.dated}
+
+
+def _recurs(hit: RetrievedMemory[SemanticMemory]) -> bool:
+    """True for a fact of no day in particular that tells a time, such as "every Friday", which may be meant as well."""
+    return tells_time(hit.memory.fact) and not names_relative_day(hit.memory.fact)
 
 
 def _ranked(hits: tuple[RetrievedMemory[KindT], ...], kept: Container[MemoryKey]) -> tuple[RetrievedMemory[KindT], ...]:

@@ -93,6 +93,18 @@ def test_a_day_in_a_fact_is_reckoned_from_the_day_since_which_it_holds():
         assert facts_told(memory, "What do I have today?") == ["Anna's birthday is on 13 March"]
 
 
+def test_what_is_every_friday_is_told_beside_what_is_planned_for_one():
+    with AgentMemory.in_memory(clock=FixedClock(datetime(2026, 3, 4, 9, tzinfo=UTC))) as memory:
+        facts = {
+            "Ines plays tennis every Friday",
+            "Ines has choir on Fridays at 19:00",
+            "Ines sees the dentist on Friday",
+        }
+        for fact in (*facts, "Ines likes tea", "Ines has a cousin", "Ines sees Tom in two weeks"):
+            memory.remember_fact(scope="user/facts", fact=fact)
+        assert set(facts_told(memory, "What do I have on Friday?")) == facts
+
+
 def test_a_question_that_names_more_is_found_by_words_and_by_its_day(memory):
     question = "When does the plumber come today?"
     _, found = told_by(memory, question, least=0.0)
