@@ -153,7 +153,9 @@ class Worker:
         """Seconds until the next queue is due by its age or silence, or what failed is tried again."""
         now, rests = self._clock.now(), time.monotonic()
         waits = [until - rests for _, until in self._failed.values()]
+        queue = self._pipeline.queue
         for (scope, _), state in self._conversations.states().items():
-            if scope not in self._failed and (due_at := self._pipeline.queue.due_at(state)):
+            # what another process has claimed is due all along, and for hours if it was killed at it
+            if scope not in self._failed and not queue.is_leased(state) and (due_at := queue.due_at(state)):
                 waits.append((due_at - now).total_seconds())
         return min(max(min(waits, default=LONGEST_SLEEP), 0.1), LONGEST_SLEEP)

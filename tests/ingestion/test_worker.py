@@ -145,6 +145,18 @@ def test_what_failed_and_was_forgotten_is_not_waited_for(opened, said, segmenter
     assert len(rounds) <= 3
 
 
+def test_what_another_process_is_at_is_not_looked_for_again_and_again(opened, said, clock, monkeypatch):
+    """One that was killed at it holds its claim for two hours."""
+    opened.add_messages("a", said(12, start=clock.now()))
+    clock.advance(minutes=31)
+    assert inside(opened).pipeline.queue.claim("a") is not None
+    rounds = []
+    monkeypatch.setattr(inside(opened).pipeline, "embed_open", lambda: rounds.append(0))
+    opened.start_worker()
+    time.sleep(1.0)
+    assert len(rounds) <= 3
+
+
 def test_a_before_store_that_raises_is_survived(clock, tmp_path, said, segmenter, monkeypatch, caplog):
     monkeypatch.setattr(working, "FIRST_PAUSE", 0.05)
     failing = True
