@@ -128,7 +128,7 @@ class Worker:
         due: list[str | None] = []
         with noting(failures):
             due.extend(self._pipeline.scopes())
-            self._failed = {each: failed for each, failed in self._failed.items() if each is None or each in due}
+            self._failed = {each: self._failed[each] for each in (*due, None) if each in self._failed}
         for scope in (*due, None):
             if self._stopping.is_set():
                 return

@@ -157,6 +157,33 @@ def test_what_another_process_is_at_is_not_looked_for_again_and_again(opened, sa
     assert len(rounds) <= 3
 
 
+def test_thousands_of_scopes_that_fail_are_not_each_compared_with_all(opened, said, monkeypatch):
+    compared, tried, rounds = [], [], []
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            compared.append(0)
+            return str.__eq__(self, other)
+
+    def process(scope):
+        tried.append(scope)
+        raise LanguageModelError("there is no model")
+
+    names = [Name(f"u{number}") for number in range(200)]
+    monkeypatch.setattr(working, "FIRST_PAUSE", A_LONG_TIME)
+    monkeypatch.setattr(inside(opened).pipeline, "scopes", lambda: names)
+    monkeypatch.setattr(inside(opened).pipeline, "process", process)
+    monkeypatch.setattr(inside(opened).pipeline, "embed_open", lambda: rounds.append(0))
+    opened.start_worker()
+    until(lambda: len(tried) == len(names) and rounds)
+    opened.add_messages("c", said(20))
+    until(lambda: len(rounds) > 1)
+    assert len(compared) <= 5 * len(names)
+
+
 def test_a_before_store_that_raises_is_survived(clock, tmp_path, said, segmenter, monkeypatch, caplog):
     monkeypatch.setattr(working, "FIRST_PAUSE", 0.05)
     failing = True
