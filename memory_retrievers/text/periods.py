@@ -96,7 +96,7 @@ UNIT: Final = f"({any_of(_LATIN)})"
 THING: Final = f"({any_of(_LATIN, WEEKDAYS, MONTHS, SEASONS)})"
 _LAST: Final = r"(?:last|letzte[nrsm]?|vorige[nrsm]?|vergangene[nrsm]?|ultim[oa])"
 _LAST_YEAR: Final = r"(?:of )?last year|letzte[ns] jahr(?:e?s)?|(?:de )?l'an(?:nee)? derniere?|del ano pasado"
-_ANY_OF_THEM: Final = r"every|each|that|a|one|jede[nr]|chaque|cada"
+_ANY_OF_THEM: Final = r"every|each|that|a|one|jede[nr]|chaque|cada|los"
 THIS: Final = r"(?:this|diese[nrsm]?|cet|cette|ce|est[ea])"
 _DATED_MONTH: Final = rf"({any_of(MONTHS)})(?:(?:,| of| de| del)? ({WRITTEN_YEAR}))?"
 _CJK_DATED_MONTH: Final = rf"(?:({WRITTEN_YEAR})年)?(?<!\d)(\d{{1,2}}|十[一二]?|[一二三四五六七八九])月"
@@ -357,7 +357,9 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     ),
     (re.compile(rf"\b(?:in|im|en|au) (?:the |der |el |la )?({any_of(SEASONS)})\b"), _of_season),
     (
-        re.compile(r"(?:星期|礼拜|禮拜|周|週)([一二三四五六日天])|([月火水木金土日])曜"),
+        re.compile(
+            r"(?<![每毎])(?<![每毎][个個])(?:星期|礼拜|禮拜|周|週)([一二三四五六日天])|(?<!毎週)(?<!毎週の)([月火水木金土日])曜"
+        ),
         lambda match, today: _weekday(CJK_WEEKDAYS[given(match)[0]], today),
     ),
     (re.compile(any_of(_CJK)), lambda match, today: back(*_CJK[match[0]], today)),

@@ -228,7 +228,7 @@ def _cjk_unit(unit: int, match: re.Match[str], today: datetime) -> Period | None
 
 
 _CJK_WEEKS: Final = {**dict.fromkeys("下来", 1), **dict.fromkeys("今这這本", 0)}
-_WHICH: Final = "(下个|下個|下|来|今|这个|這個|这|這|本|上个|上個|上|先|每|毎)"
+_WHICH: Final = "(下个|下個|下|来|今|这个|這個|这|這|本|上个|上個|上|先|每个|每個|每|毎)"
 _LATIN_DAYS: Final = {word: 0 for word in _DAYS_ON if word.isascii() and word not in {"morgen", "manana"}}
 _DATES: Final[tuple[Expression, ...]] = (
     (

@@ -174,6 +174,7 @@ ABSOLUTE = """
 User likes tea|User was born on 4 May 1980|User works five days a week|User is 30 years old|User runs every day
 User goes swimming every Tuesday|The user may be late|User's wedding was on 2024-06-01|The deadline is 19 March 2026
 User has worked at ACME since 2019|Guten Morgen is what the user says|Object to releases on a Friday|The flat costs 900 euros a month|Moved in 2023
+用户每周五打网球|用户每个星期五打网球|毎週金曜日にテニスをする|毎週の金曜日|El usuario juega los lunes
 """
 
 
