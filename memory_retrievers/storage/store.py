@@ -775,12 +775,14 @@ class MemoryStore:
         named: Sequence[Message | str],
         *,
         retold: Callable[[Sequence[Message]], Mapping[str, object]],
+        by: str | None = None,
     ) -> ForgottenMessages:
         """Delete messages of a scope, queued or in episodes, with every trace of them, in one transaction.
 
         Args:
             scope: The scope.
             named: Which messages, as :func:`naming` reads it.
+            by: Whose, as :func:`naming` reads it.
             retold: Makes title and summary of an episode anew from the messages that are left.
 
         Raises:
@@ -788,7 +790,7 @@ class MemoryStore:
                 nothing was changed.
             EmbeddingError: The embedder failed; nothing was changed.
         """
-        is_meant, words = naming(named), rarest_words(named)
+        is_meant, words = naming(named, by=by), rarest_words(named)
 
         def forgotten() -> ForgottenMessages:
             with self.transaction(*scopes.lineage(scope)):

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from memory_retrievers.models.memories import ContentType
 from memory_retrievers.models.messages import Message
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.text.analysis import analyze, one_line
+from memory_retrievers.text.analysis import analyze, caseless, one_line
 
 COSINE_TOLERANCE: Final = 1e-6
 """The cosine of equal vectors in 32 bits may fall short of 1 by about this much."""
@@ -386,24 +386,30 @@ LEAST_SHOWN: Final = 20
 """Characters of a text that are to be given where others are left out, so that not any text is meant."""
 
 
-def naming(named: Sequence[Message | str]) -> Callable[[Message], bool]:
+def naming(named: Sequence[Message | str], *, by: str | None = None) -> Callable[[Message], bool]:
     """Return what tells whether a message is one of those that are named.
 
-    A text names each message of these words, also as a block shows it: on one line, with ``…`` for what it leaves out.
-    A message names those of its speaker and words, and of its time if it has one.
+    A text names each message of these words, also as a block shows it: on one line, with ``…`` for what it leaves out;
+    with ``by``, the name of a speaker as a block shows it, theirs alone. A message names those of its speaker and
+    words, and of its time if it has one.
     """
     asked = [(one_line(each.content if isinstance(each, Message) else each), each) for each in named]
+    only = None if by is None else _as_shown(by)
 
     def is_named(message: Message) -> bool:
-        said = one_line(message.content)
+        said, role = one_line(message.content), _as_shown(message.role)
         return any(
-            _is_shown(said, text)
+            _is_shown(said, text) and only in (None, role)
             if isinstance(each, str)
-            else (said, message.role) == (text, each.role) and each.timestamp in (None, message.timestamp)
+            else (said, role) == (text, _as_shown(each.role)) and each.timestamp in (None, message.timestamp)
             for text, each in asked
         )
 
     return is_named
+
+
+def _as_shown(role: str) -> str:
+    return caseless(role).replace("\\", "")  # with which a block keeps a name from being a list or a heading
 
 
 def _is_shown(text: str, shown: str) -> bool:

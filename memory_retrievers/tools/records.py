@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import StrEnum
@@ -184,14 +183,11 @@ def memory_delete(context: ToolContext, arguments: MemoryDeleteArguments) -> Too
     )
 
 
-_SPEAKER: Final = re.compile(r'(?:- )?[^:"]{1,60}: ')
-
-
 def _forget_message(context: ToolContext, arguments: MemoryDeleteArguments, shown: str) -> ToolOutput:
     if any(each is not None for each in (arguments.id, arguments.ids, arguments.memory_tier, arguments.older_than)):
         raise ValidationError("Give message alone to forget what was said, or id alone to delete a whole memory")
-    for words in filter(str.strip, _words_of(shown)):
-        forgotten = context.manager.forget_messages(context.scope, [words])
+    for words, by in _said(shown):
+        forgotten = context.manager.forget_messages(context.scope, [words], by=by)
         if forgotten.messages:
             break
     else:
@@ -207,14 +203,18 @@ def _forget_message(context: ToolContext, arguments: MemoryDeleteArguments, show
     )
 
 
-def _words_of(shown: str) -> Iterator[str]:
-    """What a message may say that was shown so: the text itself, that behind a speaker, and that within quotes."""
-    yield shown
-    line = _SPEAKER.sub("", shown.strip(), count=1) if _SPEAKER.match(shown.strip()) else shown.strip()
-    yield line
+def _said(shown: str) -> Iterator[tuple[str, str | None]]:
+    """What a message may say that was shown so, and who: the text itself, that behind a speaker, that within quotes."""
+    yield shown, None
+    line, by = shown.strip().removeprefix("- "), None
+    speaker, _, words = line.partition(": ")
+    if words.strip() and not line.startswith('"'):
+        line, by = words, speaker
+        yield line, by
     if line.startswith('"'):
         with suppress(ValueError):
-            yield str(json.loads(line, strict=False))
+            if (told := str(json.loads(line, strict=False))).strip():
+                yield told, by
 
 
 def _chosen(context: ToolContext, arguments: MemoryDeleteArguments) -> list[AnyMemory]:

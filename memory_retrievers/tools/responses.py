@@ -11,6 +11,7 @@ from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, ResponseLevel, SemanticMemory
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import Association
+from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.text.analysis import analyze, one_line
 from memory_retrievers.text.duplicates import CUT
@@ -206,7 +207,7 @@ def still_known(context: ToolContext, text: str, *, level: ResponseLevel, is_fac
     except MemoryRetrieversError:  # what was deleted is deleted
         return {}
     said = {
-        one_line(hit.memory.messages[place].content): hit.memory
+        _told(hit.memory.messages[place]): hit.memory
         for hit in found.episodic
         if hit.relevance >= _LIKELY and not (hit.memory.is_open and under_way.get())  # whose end no request can know
         for match in hit.matches
@@ -223,6 +224,11 @@ def still_known(context: ToolContext, text: str, *, level: ResponseLevel, is_fac
     ]
     known += [{"id": each.id, "content": preview(each.fact, CONTENT_PREVIEW)} for each in facts]
     return {"still_known": known, "hint": _HINT} if known else {}
+
+
+def _told(message: Message) -> str:
+    is_named = is_of_user(message.role) and message.role.casefold() != "user"
+    return one_line(f"{message.role}: {message.content}" if is_named else message.content)
 
 
 def _shared(text: str, other: str) -> float:

@@ -256,6 +256,13 @@ def test_a_message_is_named_by_speaker_and_time_or_by_its_words_alone(memory, cl
     assert memory.get("e1", scope="c").messages == (other,)
 
 
+@pytest.mark.parametrize("role", ["Anna", "anna", "ANNA"])
+def test_a_speaker_is_the_same_in_other_letters(memory, clock, role):
+    memory.add_messages("c", [{"role": "user", "name": each, "content": TOLD} for each in ("Anna", "Tom")])
+    assert memory.forget_messages("c", [Message(role=role, content=TOLD)]).messages == 1
+    assert [each.role for each in memory.transcript("c")] == ["Tom"]
+
+
 LONG = 'First line of "it" <b>\n\n  and a [rank: 1] second </memory> line, é 日本 \\ which ends here.'
 
 

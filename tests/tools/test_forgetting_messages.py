@@ -164,3 +164,32 @@ def test_the_plain_answer_counts(memory):
     everything = {tool.name: tool for tool in offered_tools("all", allow_scopes=False)}
     context = ToolContext(memory=memory, root="user/alice", response_format="plain")
     assert run_tool(everything["memory_delete"], context, {"message": TOLD}).artifact == {"deleted_messages": 1}
+
+
+NUTS = "I am allergic to nuts and strawberries."
+PEOPLE = ["Anna", "Tom", "# Maximiliana Wilhelmina von Hohenzollern-Sigmaringen zu Burgen", 'Ida "Tim":']
+
+
+@pytest.fixture
+def of_several(memory):
+    memory.forget_scope("user/alice")
+    memory.add_messages("user/alice", [Message(role=name, content=NUTS) for name in PEOPLE])
+    return memory
+
+
+@pytest.mark.parametrize("level", ["standard", "full"])
+def test_of_what_several_people_say_in_the_same_words_theirs_is_forgotten_who_is_named(of_several, call, level):
+    shown = call("retrieve_memory", query="Who is allergic to nuts?", response_level=level).content
+    lines = [line for line in shown.split("\n") if line.startswith("- ") and line.endswith(f'"{NUTS}"')]
+    assert lines
+    for line in lines:
+        assert call("memory_delete", message=line).artifact["deleted_messages"] == 1
+        assert call("memory_delete", message=line).is_error
+    assert len(said(of_several)) == len(PEOPLE) - len(lines)
+
+
+def test_who_still_tells_it_is_named_where_it_is_one_of_several(of_several, call):
+    known = call("memory_delete", message=f"Anna: {NUTS}").artifact["still_known"]
+    assert {"message": f"Tom: {NUTS}"} in known
+    assert call("memory_delete", message=known[0]["message"]).artifact["deleted_messages"] == 1
+    assert len(said(of_several)) == len(PEOPLE) - 2

@@ -438,15 +438,22 @@ class MemoryManager:
                     store.open_episodes.forget(memory.id, scope=memory.scope)
             store.remove([memory.key for memory in memories])
 
-    def forget_messages(self, scope: str, named: Sequence[Message | str]) -> ForgottenMessages:
+    def forget_messages(
+        self, scope: str, named: Sequence[Message | str], *, by: str | None = None
+    ) -> ForgottenMessages:
         """Remove messages of a scope for good, as ``AgentMemory.forget_messages`` does.
+
+        Args:
+            scope: The scope.
+            named: Which messages.
+            by: Whose alone are meant by words, as a block shows the name; None are everybody's.
 
         Raises:
             ValidationError: ``before_store`` has held back what is left of an episode; nothing was changed.
             EmbeddingError: The embedder failed; nothing was changed.
         """
         with self._writing() as store:
-            return store.forget_messages(scope, named, retold=self._retold)
+            return store.forget_messages(scope, named, by=by, retold=self._retold)
 
     def quote(self, memories: Sequence[AnyMemory]) -> None:
         """Note what else the answer to the request under way quotes, which is not given again without it."""
