@@ -16,13 +16,14 @@ from functools import cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Union, cast, get_args, get_origin, get_type_hints
 
-from pydantic import FailFast, Field, TypeAdapter, create_model
+from pydantic import BeforeValidator, FailFast, Field, TypeAdapter, create_model
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory.agent import AgentMemory
 from memory_retrievers.models import Category, JsonObject, Kind, Rating, scopes
 from memory_retrievers.models.filters import SearchOptions
 from memory_retrievers.models.memories import NotGiven, in_our_words
+from memory_retrievers.models.messages import Message, plain_message
 from memory_retrievers.models.results import MAX_PAGE
 from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.server.bodies import Body, ConversationId, Moment, SearchBody, search_body
@@ -122,6 +123,7 @@ _SENT: Final[Mapping[object, object]] = {
     int: Annotated[int, Field(strict=True)],
     bool: Annotated[bool, Field(strict=True)],
     datetime: Moment,
+    Message: Annotated[Message, BeforeValidator(plain_message)],
 }
 
 

@@ -6,6 +6,7 @@ import pytest
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory
+from memory_retrievers.models.results import ForgottenMessages
 from memory_retrievers.remote import MAX_REMEMBERED, RemoteMemory
 from memory_retrievers.server import ServerSettings, bodies, create_app
 from memory_retrievers.testing import FixedClock
@@ -156,6 +157,15 @@ def test_a_conversation_becomes_memories(memory, remote):
     assert [memory.get(each.id, scope="c1") for each in report.episodes] == list(report.episodes)
     assert report.episodes
     assert remote.process_due().episodes == ()
+
+
+def test_what_one_of_several_people_said_is_forgotten_in_the_form_in_which_it_was_added(memory, remote):
+    said = [
+        {"role": "user", "name": name, "content": [{"type": "text", "text": "I am ill."}]} for name in ("Anna", "Tom")
+    ]
+    remote.add_messages("team/red", said)
+    assert remote.forget_messages("team/red", said[:1]) == ForgottenMessages(messages=1)
+    assert [each.role for each in memory.transcript("team/red")] == ["Tom"]
 
 
 def test_a_scope_is_forgotten_with_those_below_it_or_without(memory, remote):
