@@ -329,7 +329,7 @@ def _fact_line(memory: SemanticMemory, display_length: int | None, *, as_of: str
 
 
 def _as_of(memory: SemanticMemory, is_dated: bool, zone: tzinfo | None = None) -> str:
-    return f", as of {in_zone(memory.valid_at, zone):%Y-%m-%d}" if is_dated else ""
+    return f", as of {in_zone(memory.valid_at, zone).date().isoformat()}" if is_dated else ""
 
 
 def _recent_fact(memory: SemanticMemory, display_length: int | None, *, now: datetime) -> str:
