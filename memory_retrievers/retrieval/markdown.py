@@ -266,15 +266,21 @@ def recent_block(
     return "\n\n".join(sections) or NO_RECENT_MEMORIES
 
 
-def profile_lines(facts: Sequence[SemanticMemory], *, display_length: int | None = None) -> list[str]:
+def profile_lines(
+    facts: Sequence[SemanticMemory], *, display_length: int | None = None, zone: tzinfo | None = None
+) -> list[str]:
     """Render the facts of a profile in the order given, without anything that changes while they do not.
 
-    Those that may contradict each other, or name a day as "tomorrow", are dated. Longer ones than ``display_length``
-    are cut; None cuts none.
+    Those that may contradict each other, or name a day as "tomorrow", are dated.
+
+    Args:
+        facts: The facts.
+        display_length: Longer ones are cut to so many characters; None cuts none.
+        zone: Time zone of the days; None is UTC.
     """
     dated = {place for group in contradictory([fact.fact for fact in facts]) for place in group}
     return [
-        f"- [{fact.category}{_as_of(fact, is_dated)}] {_shortened(one_line(fact.fact), display_length)}"
+        f"- [{fact.category}{_as_of(fact, is_dated, zone)}] {_shortened(one_line(fact.fact), display_length)}"
         for place, fact in enumerate(facts)
         for is_dated in [place in dated or names_relative_day(fact.fact)]
     ]

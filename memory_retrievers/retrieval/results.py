@@ -24,6 +24,7 @@ from memory_retrievers.retrieval.markdown import (
     recent_block,
     shown_by_turns,
 )
+from memory_retrievers.settings import zone_of
 from memory_retrievers.text.analysis import estimate_tokens
 
 
@@ -362,11 +363,13 @@ class Profile:
         scope: The scope.
         facts: Its guidelines, its facts of identity and preference, then what is pinned besides; each oldest first.
         fact_display_length: Longer facts are cut in markdown; None shows them whole.
+        time_zone: Name of the time zone of the days in markdown.
     """
 
     scope: str
     facts: tuple[SemanticMemory, ...] = ()
     fact_display_length: int | None = None
+    time_zone: str = "UTC"
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -389,7 +392,7 @@ class Profile:
             ValidationError: ``max_tokens`` is not a whole number from 0 on.
         """
         fitting = self.fitting(max_tokens=max_tokens, token_counter=token_counter)
-        return "\n".join(profile_lines(fitting.facts, display_length=self.fact_display_length))
+        return "\n".join(_lines_of(fitting))
 
     def fitting(
         self, *, max_tokens: int | None = PROFILE_TOKENS, token_counter: Callable[[str], int] = estimate_tokens
@@ -404,7 +407,7 @@ class Profile:
             ValidationError: ``max_tokens`` is not a whole number from 0 on.
         """
         room = parse_budget(max_tokens)
-        lines = profile_lines(self.facts, display_length=self.fact_display_length)
+        lines = _lines_of(self)
         if room is None or token_counter("\n".join(lines)) <= room:
             return self
         kept = replace(self, facts=self._kept(lines, room, token_counter))
@@ -413,7 +416,7 @@ class Profile:
     def to_dict(self) -> JsonObject:
         """The facts, in order, complete, as JSON."""
         facts = [fact.model_dump(mode="json") for fact in self.facts]
-        return {"facts": facts, "fact_display_length": self.fact_display_length}
+        return {"facts": facts, "fact_display_length": self.fact_display_length, "time_zone": self.time_zone}
 
     def _kept(self, lines: Sequence[str], room: int, counter: Callable[[str], int]) -> tuple[SemanticMemory, ...]:
         """The facts that fit, those that matter most first; one that is too long leaves its place to the next."""
@@ -425,16 +428,24 @@ class Profile:
         return tuple(self.facts[place] for place in kept)
 
 
-def profile_of(scope: str, facts: Sequence[SemanticMemory], *, fact_display_length: int | None) -> Profile:
+def _lines_of(profile: Profile) -> list[str]:
+    zone = zone_of(profile.time_zone)
+    return profile_lines(profile.facts, display_length=profile.fact_display_length, zone=zone)
+
+
+def profile_of(
+    scope: str, facts: Sequence[SemanticMemory], *, fact_display_length: int | None, time_zone: str
+) -> Profile:
     """Put the facts of a profile in order.
 
     Args:
         scope: Their scope.
         facts: In any order.
         fact_display_length: Longer facts are cut in markdown; None shows them whole.
+        time_zone: Name of the time zone of the days in markdown.
     """
     ordered = sorted(facts, key=lambda fact: (_place(fact), iso(fact.created_at), fact.id))
-    return Profile(scope=scope, facts=tuple(ordered), fact_display_length=fact_display_length)
+    return Profile(scope=scope, facts=tuple(ordered), fact_display_length=fact_display_length, time_zone=time_zone)
 
 
 def _place(fact: SemanticMemory) -> int:

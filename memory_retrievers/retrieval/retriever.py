@@ -303,7 +303,8 @@ class HybridRetriever:
         """
         parsed = scopes.parse(scope)
         facts = self._store.ledger.profile_facts(scope=parsed, limit=MOST_FACTS, now=self._store.now())
-        return profile_of(parsed, facts, fact_display_length=self._settings.fact_display_length)
+        settings = self._settings
+        return profile_of(parsed, facts, fact_display_length=settings.fact_display_length, time_zone=settings.time_zone)
 
     def page(
         self, scope: str, *, kind: Kind | str | None, cursor: str | None, limit: int, filters: Filters = EVERYTHING

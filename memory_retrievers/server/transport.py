@@ -26,6 +26,7 @@ from memory_retrievers.errors import (
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, MemoryT, Rating, SemanticMemory
 from memory_retrievers.models.results import Evidence, Explanation, Match, Queued, Report, RetrievedMemory
 from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
+from memory_retrievers.settings import checked_zone
 
 _TOKEN: Final = re.compile(r"[!-~]+")
 _LONGEST_WAIT: Final = 86_400
@@ -290,7 +291,8 @@ def read_profile(answer: JsonObject, *, scope: str) -> Profile:
     """The profile of a scope, which the answer does not repeat."""
     with understood():
         facts = tuple(map(read_fact, answer["facts"]))
-        return Profile(scope=scope, facts=facts, fact_display_length=answer.get("fact_display_length"))
+        length, zone = answer.get("fact_display_length"), checked_zone(answer.get("time_zone", "UTC"))
+        return Profile(scope=scope, facts=facts, fact_display_length=length, time_zone=zone)
 
 
 def read_queued(answer: JsonObject) -> Queued:

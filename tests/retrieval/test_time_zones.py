@@ -166,3 +166,13 @@ def test_a_question_is_read_anew_in_a_zone_of_the_same_midnight():
         for zone, is_of_july in (("UTC", False), ("Europe/London", True)):
             (hit,) = memory.retrieve("What did we talk about since July 2025?", scope=SCOPE, time_zone=zone).episodic
             assert hit.explanation.evidence.dated == is_of_july, zone
+
+
+def test_a_profile_tells_the_day_that_a_block_tells():
+    at = datetime(2026, 3, 5, 20, tzinfo=UTC)
+    with AgentMemory.in_memory(clock=FixedClock(at), retrieval=RetrievalSettings(time_zone="Asia/Tokyo")) as memory:
+        memory.remember_fact(scope=SCOPE, fact="Yuki sees the dentist tomorrow", category="identity")
+        line = "- [identity, as of 2026-03-06] Yuki sees the dentist tomorrow"
+        assert line in memory.retrieve("dentist", scope=SCOPE, record=False).to_markdown()
+        assert memory.profile(SCOPE).to_markdown() == line
+        assert memory.profile(SCOPE).fitting(max_tokens=20).to_markdown() == line

@@ -30,7 +30,8 @@ QUESTIONS = [
 
 def test_days_are_those_of_the_server_s_time_zone(serving):
     noon = datetime(2026, 3, 6, 3, tzinfo=UTC)
-    said = Message(role="user", content="I see the dentist tomorrow", timestamp=datetime(2026, 3, 4, 23, tzinfo=UTC))
+    at = datetime(2026, 3, 4, 23, tzinfo=UTC)
+    said = Message(role="user", content="I see the dentist tomorrow", timestamp=at)
     in_tokyo = RetrievalSettings(time_zone="Asia/Tokyo")
     with AgentMemory.in_memory(clock=FixedClock(noon), retrieval=in_tokyo) as memory:
         memory.add_messages(ALICE, [said], conversation="c")
@@ -44,6 +45,8 @@ def test_days_are_those_of_the_server_s_time_zone(serving):
             with pytest.raises(ValidationError, match=r"time_zone: .* is no time zone"):
                 remote.retrieve("dentist", scope=ALICE, time_zone="Mars/Base")
             assert remote.recent(ALICE).now == noon
+            memory.remember_fact(scope=ALICE, fact="Alice sees the dentist tomorrow", category="identity", valid_at=at)
+            assert "as of 2026-03-05" in remote.profile(ALICE).to_markdown()
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=str)
