@@ -33,13 +33,7 @@ from memory_retrievers.models.contents import AdoptionReport, Progress, Verifica
 from memory_retrievers.models.filters import Filters, SearchOptions
 from memory_retrievers.models.management import Channel, MemoryEvent, acting_as, require_category
 from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of, parse_id
-from memory_retrievers.models.messages import (
-    Message,
-    MessageLike,
-    messages_of,
-    named_messages,
-    parse_conversation,
-)
+from memory_retrievers.models.messages import Message, MessageLike, messages_of, named_messages, parse_conversation
 from memory_retrievers.models.results import (
     ForgottenMessages,
     MemoryDiff,

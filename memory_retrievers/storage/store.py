@@ -47,8 +47,7 @@ from memory_retrievers.storage.drafts import (
 from memory_retrievers.storage.embedder import StoreEmbedder
 from memory_retrievers.storage.open_episodes import OpenEpisodes
 from memory_retrievers.storage.tracing import EMBED, observer_of_stages
-from memory_retrievers.text.duplicates import naming, rarest_words
-from memory_retrievers.text.passages import PassageText, Searched, passage_texts, with_vectors
+from memory_retrievers.text.passages import PassageText, Searched, longest_words, naming, passage_texts, with_vectors
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import States
@@ -790,7 +789,7 @@ class MemoryStore:
                 nothing was changed.
             EmbeddingError: The embedder failed; nothing was changed.
         """
-        is_meant, words = naming(named, by=by), rarest_words(named)
+        is_meant, words = naming(named, by=by), longest_words(named)
 
         def forgotten() -> ForgottenMessages:
             with self.transaction(*scopes.lineage(scope)):

@@ -12,13 +12,12 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from memory_retrievers.models.memories import ContentType
-from memory_retrievers.models.messages import Message
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.text.analysis import analyze, caseless, one_line
+from memory_retrievers.text.analysis import analyze
 
 COSINE_TOLERANCE: Final = 1e-6
 """The cosine of equal vectors in 32 bits may fall short of 1 by about this much."""
@@ -377,57 +376,3 @@ def _ends_sentence(token: str, word: str) -> bool:
     if bare.endswith((".", "!", "?", "…", "。")):
         return not (bare.endswith(".") and len(word) <= 3 and word[:1].isupper())  # noqa: PLR2004 - "Dr." and the like
     return False
-
-
-CUT: Final = "…"
-"""What stands in a block for the parts of a text that are left out."""
-
-LEAST_SHOWN: Final = 20
-"""Characters of a text that are to be given where others are left out, so that not any text is meant."""
-
-
-def naming(named: Sequence[Message | str], *, by: str | None = None) -> Callable[[Message], bool]:
-    """Return what tells whether a message is one of those that are named.
-
-    A text names each message of these words, also as a block shows it: on one line, with ``…`` for what it leaves out;
-    with ``by``, the name of a speaker as a block shows it, theirs alone. A message names those of its speaker and
-    words, and of its time if it has one.
-    """
-    asked = [(one_line(each.content if isinstance(each, Message) else each), each) for each in named]
-    only = None if by is None else _as_shown(by)
-
-    def is_named(message: Message) -> bool:
-        said, role = one_line(message.content), _as_shown(message.role)
-        return any(
-            _is_shown(said, text) and only in (None, role)
-            if isinstance(each, str)
-            else (said, role) == (text, _as_shown(each.role)) and each.timestamp in (None, message.timestamp)
-            for text, each in asked
-        )
-
-    return is_named
-
-
-def _as_shown(role: str) -> str:
-    return caseless(role).replace("\\", "")  # with which a block keeps a name from being a list or a heading
-
-
-def _is_shown(text: str, shown: str) -> bool:
-    if text == shown or CUT not in shown:
-        return text == shown
-    first, *between, last = map(str.strip, shown.split(CUT))
-    if sum(map(len, (first, *between, last))) < LEAST_SHOWN or not text.startswith(first):
-        return False
-    place = len(first)
-    for part in between:
-        place = text.find(part, place) + len(part)
-        if place < len(part):
-            return False
-    return text.endswith(last) and place <= len(text) - len(last)
-
-
-def rarest_words(named: Sequence[Message | str]) -> list[str]:
-    """A long word of each text that is named, which stands as it is in each message that is meant; or an empty one."""
-    texts = (each.content if isinstance(each, Message) else each.replace(CUT, " ") for each in named)
-    words = ([word for word in text.split() if "&" not in word] for text in texts)  # as &lt; stands in a block
-    return sorted({max(each, key=len, default="") for each in words})

@@ -3,13 +3,15 @@
 The vector of an item as a whole is that of its first field; the whole stands there for its words.
 
 The words of a message are indexed with speaker and date, but its vector is of the content alone, which is nearer to a
-question than with the date before it.
+question than with the date before it. A message has no id: it is named by what a block shows of it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
@@ -17,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Origin, SemanticMemory
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.selection import ITEM, TURN, Embedded, NewPassage
-from memory_retrievers.text import analyze, indexed_line
+from memory_retrievers.text import analyze, caseless, indexed_line, one_line
 from memory_retrievers.text.dates import long_date, tells_time
 
 Searched: TypeAlias = Literal["summary", "turns"]
@@ -168,3 +170,71 @@ def _with_vector(text: PassageText, embedded: Embedded) -> NewPassage:
 def said_text(message: Message) -> str:
     """The text that the vector of a message is made of: who says what, without the day."""
     return f"{message.role}: {indexed_line(message.content)}"
+
+
+CUT: Final = "…"
+"""What stands in a block for the parts of a text that are left out."""
+
+LEAST_SHOWN: Final = 20
+"""Characters of a text that are to be given where others are left out, so that not any text is meant."""
+
+
+def naming(named: Sequence[Message | str], *, by: str | None = None) -> Callable[[Message], bool]:
+    """Return what tells whether a message is one of those that are named.
+
+    A text names each message of these words, also as a block shows it: on one line, with ``…`` for what it leaves out;
+    with ``by``, the name of a speaker as a block shows it, theirs alone. A message names those of its speaker and
+    words, and of its time if it has one.
+    """
+    asked = [(one_line(each.content if isinstance(each, Message) else each), each) for each in named]
+    only = None if by is None else _as_shown(by)
+
+    def is_named(message: Message) -> bool:
+        said, role = one_line(message.content), _as_shown(message.role)
+        return any(
+            _is_shown(said, text) and only in (None, role)
+            if isinstance(each, str)
+            else (said, role) == (text, _as_shown(each.role)) and each.timestamp in (None, message.timestamp)
+            for text, each in asked
+        )
+
+    return is_named
+
+
+def _as_shown(role: str) -> str:
+    return caseless(role).replace("\\", "")  # with which a block keeps a name from being a list or a heading
+
+
+def _is_shown(text: str, shown: str) -> bool:
+    if text == shown or CUT not in shown:
+        return text == shown
+    first, *between, last = map(str.strip, shown.split(CUT))
+    if sum(map(len, (first, *between, last))) < LEAST_SHOWN or not text.startswith(first):
+        return False
+    place = len(first)
+    for part in between:
+        place = text.find(part, place) + len(part)
+        if place < len(part):
+            return False
+    return text.endswith(last) and place <= len(text) - len(last)
+
+
+def longest_words(named: Sequence[Message | str]) -> list[str]:
+    """The longest word of each text that is named, which is in each message that is meant as it is; or an empty one."""
+    texts = (each.content if isinstance(each, Message) else each.replace(CUT, " ") for each in named)
+    words = ([word for word in text.split() if "&" not in word] for text in texts)  # as &lt; stands in a block
+    return sorted({max(each, key=len, default="") for each in words})
+
+
+def said_by(shown: str) -> Iterator[tuple[str, str | None]]:
+    """What a message may say that is shown so, and who: the text itself, that behind a speaker, that within quotes."""
+    yield shown, None
+    line, by = shown.strip().removeprefix("- "), None
+    speaker, _, words = line.partition(": ")
+    if words.strip() and not line.startswith('"'):
+        line, by = words, speaker
+        yield line, by
+    if line.startswith('"'):
+        with suppress(ValueError):
+            if (told := str(json.loads(line, strict=False))).strip():
+                yield told, by

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -14,6 +12,7 @@ from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel, SemanticMemory
 from memory_retrievers.models.fields import UTCDateTime, iso
 from memory_retrievers.models.management import Association, Change, MemoryFilter
+from memory_retrievers.text.passages import said_by
 from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
     Bounds,
@@ -186,7 +185,7 @@ def memory_delete(context: ToolContext, arguments: MemoryDeleteArguments) -> Too
 def _forget_message(context: ToolContext, arguments: MemoryDeleteArguments, shown: str) -> ToolOutput:
     if any(each is not None for each in (arguments.id, arguments.ids, arguments.memory_tier, arguments.older_than)):
         raise ValidationError("Give message alone to forget what was said, or id alone to delete a whole memory")
-    for words, by in _said(shown):
+    for words, by in said_by(shown):
         forgotten = context.manager.forget_messages(context.scope, [words], by=by)
         if forgotten.messages:
             break
@@ -201,20 +200,6 @@ def _forget_message(context: ToolContext, arguments: MemoryDeleteArguments, show
         lambda: {"affected_items": [complete(context, context.find(each)) for each in forgotten.episodes]},
         plain=answer,
     )
-
-
-def _said(shown: str) -> Iterator[tuple[str, str | None]]:
-    """What a message may say that was shown so, and who: the text itself, that behind a speaker, that within quotes."""
-    yield shown, None
-    line, by = shown.strip().removeprefix("- "), None
-    speaker, _, words = line.partition(": ")
-    if words.strip() and not line.startswith('"'):
-        line, by = words, speaker
-        yield line, by
-    if line.startswith('"'):
-        with suppress(ValueError):
-            if (told := str(json.loads(line, strict=False))).strip():
-                yield told, by
 
 
 def _chosen(context: ToolContext, arguments: MemoryDeleteArguments) -> list[AnyMemory]:

@@ -14,7 +14,7 @@ from memory_retrievers.models.management import Association
 from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.text.analysis import analyze, one_line
-from memory_retrievers.text.duplicates import CUT
+from memory_retrievers.text.passages import CUT
 from memory_retrievers.tools.arguments import ManagementArguments
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 

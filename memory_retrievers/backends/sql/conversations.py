@@ -9,13 +9,7 @@ from typing import Any, Final
 
 from memory_retrievers.backends.sql import removal
 from memory_retrievers.backends.sql.connection import Connection, Part, Whole, one, scope_id_of
-from memory_retrievers.backends.sql.rows import (
-    decode_messages,
-    encode_json,
-    encode_messages,
-    encode_time,
-    readable,
-)
+from memory_retrievers.backends.sql.rows import decode_messages, encode_json, encode_messages, encode_time, readable
 from memory_retrievers.models import EpisodicMemory, MemoryKey
 from memory_retrievers.models.contents import StoredQueue
 from memory_retrievers.models.fields import moment
