@@ -145,10 +145,12 @@ class SlowEmbedder(HashEmbedder):
 
 
 def refuses(address):
-    """Whether a server takes no more requests."""
+    """Whether a server takes no more connections. A request would tell less: of a server that is just ending it may be
+    refused, cut off, or closed before an answer."""
+    url = httpx.URL(address)
     try:
-        httpx.get(f"{address}/healthz", timeout=PATIENCE)
-    except httpx.ConnectError:
+        socket.create_connection((url.host, url.port), PATIENCE).close()
+    except ConnectionError:
         return True
     return False
 
