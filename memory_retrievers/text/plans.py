@@ -68,6 +68,27 @@ _NOT_AHEAD: Final = (
     r"last|past|since|every|each|an?|any|eine[mn]|une?"
     r"|letzte[nrsm]?|vorige[nrsm]?|seit|jede[nrsm]?|chaque|depuis|desde|cada|los"
 )
+_HABIT: Final = re.compile(
+    r"\b(?:(?:every|each) (?:week|month|year)|weekly|monthly|yearly|annually|always|usually|favou?rite"
+    r"|jede[ns]? (?:woche|monat|jahr)|immer|meistens|chaque (?:semaine|mois|annee)|toujours|cada (?:semana|mes|ano)"
+    r"|siempre)\b|[每毎](?:周|週|月|年)"
+)
+_WORKING_WEEK: Final = (
+    r"\b(?:monday (?:to|through|till?)|montag bis|lundi au|lunes a) (?:friday|saturday|freitag|vendredi|viernes)"
+)
+_NO_DAY: Final = (
+    rf"\b(?:{any_of(WEEKDAYS)}) (?:mornings|afternoons|evenings|nights)\b"
+    r"|\b\d{1,2}(?:st|nd|rd|th) (?:of (?:each|every|the) month|try|attempt|time|floor|grade|place|century)\b"
+    rf"|\b(?:works?|open|hours|stand-?up|school|arbeitet|travaille|trabaja|[ap]\.?m\.?) [^;]{{0,30}}{_WORKING_WEEK}"
+    rf"|{_WORKING_WEEK}\b[^;]{{0,9}}\b\d|[周週]一[到至-][周週]?五.?上班|月曜日?から金曜日?まで働"
+    r"|(?<![a-z])(?!(?:am|vom|den|dem|der|zum|bis|ab|und|seit|nach|vor|\w+tag) )[a-z]+ \d{1,2}\.\d{1,2}\.(?!\d)"
+)
+"""Office hours, turns and versions. Who is in Rome from Monday to Friday may be there another week as well."""
+
+_NO_DAYS: Final = re.compile(_NO_DAY)
+_DAYS_OF_HABITS: Final = re.compile(
+    rf"{_NO_DAY}|\b(?:{any_of(WEEKDAYS)})\b|\bin (?:{any_of(MONTHS)})\b|\bthe \d+(?:st|nd|rd|th)\b"
+)
 _MONTHS_AHEAD: Final = 8
 """A month that is named alone is no further off."""
 
@@ -118,11 +139,12 @@ def names_relative_day(text: str) -> bool:
     (True, False)
     """
     one, other = _OTHER_DAYS
-    ahead = days_ahead(text, today=one)
-    if ahead and ahead != days_ahead(text, today=other):
+    left = _without_habits(text)
+    ahead = days_ahead(left, today=one)
+    if ahead and ahead != days_ahead(left, today=other):
         return True
-    behind = periods(text, now=one)
-    return behind != () and behind != periods(text, now=other)
+    behind = periods(left, now=one)
+    return behind != () and behind != periods(left, now=other)
 
 
 def names_same_days(text: str, one: datetime, other: datetime) -> bool:
@@ -133,11 +155,18 @@ def names_same_days(text: str, one: datetime, other: datetime) -> bool:
         one: Any moment of the one day.
         other: Any moment of the other, in the same time zone.
     """
-    if days_ahead(text, today=one) != days_ahead(text, today=other):
+    left = _without_habits(text)
+    if days_ahead(left, today=one) != days_ahead(left, today=other):
         return False
     # what has lasted since March is told until today
-    since = ([each.since for each in periods(text, now=day)] for day in (one, other))
+    since = ([each.since for each in periods(left, now=day)] for day in (one, other))
     return next(since) == next(since)
+
+
+def _without_habits(text: str) -> str:
+    """A text without what is no day though it is written as one: office hours, what is done each month, versions."""
+    left = plain(text[:_LOOKED_AT])
+    return (_DAYS_OF_HABITS if _HABIT.search(left) else _NO_DAYS).sub(" ; ", left)
 
 
 def _on(days: int, today: datetime) -> Period:
@@ -284,7 +313,10 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     (re.compile(rf"{_WHICH}?(?:週の)?[周週]末"), partial(_cjk_unit, WEEKEND)),
     (re.compile(rf"{_WHICH}(?:[周週]|星期)"), partial(_cjk_unit, WEEK)),
     (re.compile(rf"{_WHICH}月"), partial(_cjk_unit, MONTH)),
-    (re.compile(rf"\b(?:in|for|im|en|para) ({any_of(MONTHS)})\b|(?<!\d)(\d{{1,2}})月(?!\d)"), _month_soon),
+    (
+        re.compile(rf"\b(?:in|for|im|en|para) ({any_of(MONTHS)})\b(?! {WRITTEN_YEAR})|(?<!\d)(\d{{1,2}})月(?!\d)"),
+        _month_soon,
+    ),
     (
         re.compile(
             r"\b(?:on|by|until|before|the|am|zum|bis|le|el|el dia) (?:the )?(\d{1,2})(?:st|nd|rd|th|\.)(?!\d)"

@@ -168,12 +168,17 @@ def test_who_names_something_else_asks_for_that(text):
 RELATIVE = """
 User has a dentist appointment tomorrow|User moved to Lyon last year|User started a new job two weeks ago|Meeting on Friday
 User is going to Rome next week|User's exam is in March|User was ill yesterday|User is on holiday this week
+User works on Friday|User is in Rome from Monday to Friday|Zahnarzt am 3.12. um neun|User usually runs, but not tomorrow
 Der Nutzer hat morgen einen Termin|El usuario viaja la semana que viene|用户明天有面试|昨日引っ越した
 """
 ABSOLUTE = """
 User likes tea|User was born on 4 May 1980|User works five days a week|User is 30 years old|User runs every day
 User goes swimming every Tuesday|The user may be late|User's wedding was on 2024-06-01|The deadline is 19 March 2026
 User has worked at ACME since 2019|Guten Morgen is what the user says|Object to releases on a Friday|The flat costs 900 euros a month|Moved in 2023
+User works Monday to Friday|Standup is Monday to Friday at 9|User wakes up at 6 a.m. Monday through Friday
+User arbeitet von Montag bis Freitag|User travaille du lundi au vendredi|User trabaja de lunes a viernes|用户周一到周五上班
+ユーザーは月曜日から金曜日まで働く|Trash is collected on Tuesday mornings|The team meets weekly on Wednesday|User moved in May 2019
+User uses Python 3.12.|The deploy worked by the 3rd try|User pays rent on the 1st of each month|User skis in March every year
 用户每周五打网球|用户每个星期五打网球|毎週金曜日にテニスをする|毎週の金曜日|El usuario juega los lunes
 """
 
