@@ -278,7 +278,7 @@ def profile_lines(
         display_length: Longer ones are cut to so many characters; None cuts none.
         zone: Time zone of the days; None is UTC.
     """
-    dated = {place for group in contradictory([fact.fact for fact in facts]) for place in group}
+    dated = {place for group in _contradictory(facts) for place in group}
     return [
         f"- [{fact.category}{_as_of(fact, is_dated, zone)}] {_shortened(one_line(fact.fact), display_length)}"
         for place, fact in enumerate(facts)
@@ -318,7 +318,7 @@ class ArrangedFacts(tuple[RetrievedMemory[SemanticMemory], ...]):  # noqa: SLOT0
     @cached_property
     def ordered(self) -> list[tuple[int, bool]]:
         """The place of each fact in the order in which they are shown, and whether it is dated."""
-        groups = {place: group for group in contradictory([fact.memory.fact for fact in self]) for place in group}
+        groups = {place: group for group in _contradictory([fact.memory for fact in self]) for place in group}
         in_time = {group[0]: sorted(group, key=lambda place: self[place].memory.valid_at) for group in groups.values()}
         order = [in_time.get(place, [place]) for place in range(len(self)) if groups.get(place, [place])[0] == place]
         return [
@@ -326,6 +326,10 @@ class ArrangedFacts(tuple[RetrievedMemory[SemanticMemory], ...]):  # noqa: SLOT0
             for group in order
             for place in group
         ]
+
+
+def _contradictory(facts: Sequence[SemanticMemory]) -> list[list[int]]:
+    return contradictory([fact.fact for fact in facts], days=[fact.valid_at.date() for fact in facts])
 
 
 def _fact_line(memory: SemanticMemory, display_length: int | None, *, as_of: str = "") -> str:

@@ -12,12 +12,14 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import combinations
 from typing import Final, NamedTuple
 
 from memory_retrievers.models.memories import ContentType
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.text.analysis import analyze
+from memory_retrievers.text.languages import CHANGE_WORDS, without_accents
 
 COSINE_TOLERANCE: Final = 1e-6
 """The cosine of equal vectors in 32 bits may fall short of 1 by about this much."""
@@ -53,6 +55,19 @@ am is are was were as prefers prefer bin ist sind war als est sont était comme 
 """
 _STATES: Final = frozenset(_STATE_WORDS.split())
 """What somebody is, works as, or prefers, is one after the other: single, then married."""
+
+_ONE_AT_A_TIME: Final = re.compile(
+    r"(?:\w+ ){1,3}?(?:(?:lives|works|studies|is (?:based|employed)) (?:in|at|for|with)|drives|is (?:dating|engaged to)"
+    r"|(?:lebt|wohnt) in|arbeitet bei|habite [aà]|travaille (?:chez|pour)|vive en|trabaja (?:en|para))\b",
+    re.IGNORECASE,
+)
+"""What somebody has or does of one kind, told in however many words."""
+
+_MOST_WORDS_OF_CHANGE: Final = 12
+"""A longer sentence tells more than a change: "... and turbot was sold at a tenth of its price"."""
+
+_CHANGE_TERMS: Final = frozenset(analyze(" ".join(sorted(CHANGE_WORDS))))
+_CJK_CHANGE: Final = re.compile("不再|已经|已經|现在|現在|死|卖了|賣了|买了|買了|戒|新|もう|やめ|亡くな|今は|売っ|買っ")
 
 _POSSESSIVE_WORDS: Final = """
 my your his her its our their mein meine sein seine ihr ihre mon ma mes son sa ses mi mis su sus
@@ -122,7 +137,7 @@ def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: In
     """
     if not settings.compare_details or not others:
         return
-    compared, words, in_turn = _Compared.of(text), frozenset(text.split()), list[int]()
+    compared, words, kind, in_turn = _Compared.of(text), frozenset(text.split()), _kind(text), list[int]()
     for place, (other, cosine) in enumerate(others):
         is_near = cosine >= settings.same_cosine - COSINE_TOLERANCE
         # Most have too few words in common, whatever their details are, which take longer to tell.
@@ -130,23 +145,28 @@ def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: In
             is_near and _says_otherwise(text, other)
         ):
             yield place
-        elif not _is_far(words, frozenset(other.split())) and _may_replace(text, other):
+        elif (kind is not None and kind == _kind(other)) or (
+            not _is_far(words, frozenset(other.split())) and _may_replace(text, other)
+        ):
             in_turn.append(place)
     if len(in_turn) < MOST_IN_TURN:
         yield from in_turn
 
 
-def contradictory(texts: Sequence[str]) -> list[list[int]]:
+def contradictory(texts: Sequence[str], *, days: Sequence[Hashable] | None = None) -> list[list[int]]:
     """Group texts that may contradict each other by their words: the positions of each group, of two or more.
 
     Args:
         texts: Texts of facts; of longer ones than ``COMPARED_CHARACTERS``, and of what follows the first
             ``COMPARED_TEXTS``, nothing is compared.
+        days: When each was told. One that tells a change, "User quit smoking", goes with what it has changed; of one
+            day they belong together. None compares no days.
 
     >>> contradictory(["User lives in Porto", "User likes tea", "User lives in Braga"])
     [[0, 2]]
     """
     words = [frozenset(text.split()) if len(text) <= COMPARED_CHARACTERS else None for text in texts[:COMPARED_TEXTS]]
+    kinds = [_kind(text) for text in texts[:COMPARED_TEXTS]]
     compared: dict[int, _Compared] = {}
     group_of: dict[int, list[int]] = {}
     sure: set[int] = set()
@@ -154,21 +174,57 @@ def contradictory(texts: Sequence[str]) -> list[list[int]]:
         for earlier in range(place):
             if its_words is None or (others := words[earlier]) is None:
                 continue
-            if _is_far(its_words, others):
+            is_same_kind = kinds[place] is not None and kinds[place] == kinds[earlier]
+            if not is_same_kind and _is_far(its_words, others):
                 continue  # to find out what tells texts apart takes longer
-            for each in (place, earlier):
-                compared.setdefault(each, _Compared.of(texts[each]))
+            for each in {place, earlier}.difference(compared):
+                compared[each] = _Compared.of(texts[each])
             ours, theirs = compared[place], compared[earlier]
             pair = texts[place], texts[earlier]
             is_sure = ours.differs_from(theirs) or (ours == theirs and _says_otherwise(*pair))
-            if is_sure or _may_replace(*pair):
+            if is_sure or is_same_kind or _may_replace(*pair):
                 group = group_of.setdefault(earlier, [earlier])
                 group.append(place)
                 group_of[place] = group
                 sure.update(group[:is_sure])
                 break
-    groups = (group for first, group in group_of.items() if group[0] == first)
+    for places in _in_turn([text if known else "" for text, known in zip(texts, words, strict=False)]):
+        if days is not None and days[places[0]] == days[places[1]]:
+            continue
+        one, other = (group_of.get(place, [place]) for place in places)
+        if one is not other and len(one) + len(other) <= MOST_IN_TURN:
+            group_of.update(dict.fromkeys((*one, *other), sorted((*one, *other))))
+    groups = (group for first, group in sorted(group_of.items()) if group[0] == first)
     return [group for group in groups if len(group) <= MOST_IN_TURN or group[0] in sure]
+
+
+def _in_turn(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the places of texts of which one tells a change of what the other tells, by a word that few texts have."""
+    changes = {place for place, text in enumerate(texts) if _tells_change(text)}
+    if not changes:
+        return
+    terms = [frozenset(analyze(text)) - _CHANGE_TERMS for text in texts]
+    common = Counter(term for each in terms for term in each)
+    few = {term for term, count in common.items() if 1 < count <= MOST_IN_TURN}
+    for one, other in combinations(range(len(texts)), 2):
+        if (one in changes or other in changes) and not few.isdisjoint(shared := terms[one] & terms[other]):
+            words = _words_of(texts[one]), _words_of(texts[other])
+            subject = words[0][: min(_alike(*words), 1 if texts[one].isascii() else 3)]
+            if not few.isdisjoint(shared.difference(analyze("".join(subject)))):  # who it is about is no topic
+                yield one, other
+
+
+def _tells_change(text: str) -> bool:
+    words = (text if text.isascii() else without_accents(text)).lower().replace(".", "").split()
+    if len(words) > _MOST_WORDS_OF_CHANGE:
+        return False
+    return not CHANGE_WORDS.isdisjoint(words) or (not text.isascii() and _CJK_CHANGE.search(text) is not None)
+
+
+def _kind(text: str) -> str | None:
+    """What a text tells of which somebody has one at a time: "User works at" of "User works at a school"."""
+    found = _ONE_AT_A_TIME.match(text)
+    return found and found[0].casefold()
 
 
 def _is_far(words: frozenset[str], others: frozenset[str]) -> bool:

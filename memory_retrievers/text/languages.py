@@ -65,6 +65,18 @@ COMMON_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     for word in frozenset().union(*LOCAL_STOP_WORDS.values())
 }
 """The languages other than English that a word is common in."""
+_OF_CHANGES: Final = """
+quit stop stops stopped gave sold died dead longer anymore again now new former formerly leaving broke broken cancelled
+canceled off switched switches moved changed started began lost became becomes instead replaced retired ended finished
+resolved fixed repaired returned back got bought paid failed won born postponed rescheduled fired hired promoted
+recovered healed
+mehr aufgehort verkauft gestorben tot wieder neu neue neuen neuer neues jetzt fruher umgezogen verlassen gekundigt
+abgesagt gekauft plus arrete vendu vendue mort morte nouveau nouvelle maintenant demenage quitte annule achete change
+ya dejo vendio murio nuevo nueva ahora mudo cancelo cancelado compro cambio
+"""
+CHANGE_WORDS: Final = frozenset(_OF_CHANGES.split())
+"""Words, without accents, of texts that tell that something is no longer as it was."""
+
 _ACCENT: Final = re.compile("(?<=[a-zA-Z])[\u0300-\u036f]+")
 
 

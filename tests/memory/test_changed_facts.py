@@ -390,6 +390,24 @@ def test_what_is_near_and_differs_is_named(memory):
     assert [near.id for near in divorced.near] == [married.id]
 
 
+def test_a_change_of_another_day_is_dated_with_what_it_changed(memory, clock):
+    def lines():
+        block = memory.retrieve("Does the user smoke?", scope="c1").to_markdown()
+        return [line for line in block.splitlines() if line.startswith("- ")]
+
+    memory.remember_fact(scope="c1", fact="User smokes ten cigarettes a day")
+    at_once = memory.remember_fact(scope="c1", fact="User quit smoking")
+    assert not any("as of" in line for line in lines())
+    memory.forget(at_once.id, scope="c1")
+    first = clock.now()
+    clock.advance(days=10)
+    memory.remember_fact(scope="c1", fact="User quit smoking")
+    assert lines() == [
+        f"- [note, as of {first:%Y-%m-%d}] User smokes ten cigarettes a day",
+        f"- [note, as of {clock.now():%Y-%m-%d}] User quit smoking",
+    ]
+
+
 def test_a_block_tells_what_differs_in_the_order_of_time_and_nothing_twice(memory, clock):
     memory.remember_fact(scope="c1", fact="User lives in Porto")
     memory.remember_fact(scope="c1", fact="User likes coffee")
