@@ -118,6 +118,12 @@ class ConversationMemory(BaseMemory):
     _own: AgentMemory | None = PrivateAttr(default=None)
     _lock: threading.RLock = PrivateAttr(default_factory=threading.RLock)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_class_name(cls, given: object) -> object:
+        # LlamaIndex notes it in each dump, and takes it out again only where the object is not part of another
+        return {name: given[name] for name in given if name != "class_name"} if isinstance(given, dict) else given
+
     @model_validator(mode="after")
     def _find_memory(self) -> Self:
         if self.memory is None:

@@ -5,6 +5,7 @@ import pickle
 import threading
 from contextlib import nullcontext
 
+import pydantic
 import pytest
 from blockbuster import BlockingError
 from llama_index.core.agent.workflow import AgentWorkflow, CodeActAgent, FunctionAgent, ReActAgent
@@ -12,6 +13,7 @@ from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock,
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, SimpleChatEngine
 from llama_index.core.memory import BaseMemory
 from llama_index.core.workflow import Context, JsonSerializer
+from pydantic import BaseModel
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError, EmbeddingError, LanguageModelError, ValidationError
@@ -623,6 +625,19 @@ def test_a_string_of_it_is_read_again(memory, chat):
     assert restored.get_all() == [user("Hi")]
     restored.put(user("Hello"))
     assert memory.stats("user/alice").queued_messages == 2
+
+
+class Working(BaseModel):
+    """The state of a workflow, as ``Context[Working]`` has it."""
+
+    chat: ConversationMemory
+
+
+def test_a_dump_of_what_holds_it_is_read_again(chat):
+    chat.put(user("Hi"))
+    assert Working.model_validate_json(Working(chat=chat).model_dump_json()).chat.get_all() == [user("Hi")]
+    with pytest.raises(pydantic.ValidationError, match="Extra inputs"):
+        ConversationMemory.model_validate({**chat.model_dump(), "tokens_limit": 5})
 
 
 def test_a_deep_copy_shares_the_memory_and_has_a_chat_of_its_own(memory, chat):
