@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, Unpack
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from memory_retrievers.backends.files import outside, written
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
@@ -68,6 +69,16 @@ if TYPE_CHECKING:
     from memory_retrievers.tools.manager import MemoryManager
 
 
+Opener: TypeAlias = "Callable[[], AgentMemory]"
+
+_pickled: Final[weakref.WeakValueDictionary[str, Opener]] = weakref.WeakValueDictionary()
+
+
+def _opened_again(name: str, opener: Opener) -> AgentMemory:
+    """Open a memory that was pickled; where it is still open, by its very options: a copied model equals no other."""
+    return _pickled.get(name, opener)()
+
+
 class AgentMemory(BaseMemory):
     """A long-term memory: what an agent heard, and what it made of it, found again by meaning and by words.
 
@@ -82,7 +93,8 @@ class AgentMemory(BaseMemory):
         self._adoption_report: AdoptionReport | None = None
         # also when the handle is dropped without being closed, and when the program ends
         self._release = weakref.finalize(self, release)
-        self._opened_by: Callable[[], AgentMemory] | None = None
+        self._opened_by: Opener | None = None
+        self._name = uuid4().hex
 
     def __deepcopy__(self, _memo: object) -> Self:
         """The same handle: what is copied around a memory goes on with the store that it had."""
@@ -90,7 +102,7 @@ class AgentMemory(BaseMemory):
 
     __copy__ = functools.partialmethod(__deepcopy__, None)
 
-    def __reduce__(self) -> tuple[Callable[[], AgentMemory], tuple[()]]:
+    def __reduce__(self) -> tuple[Callable[[str, Opener], AgentMemory], tuple[str, Opener]]:
         """The address and the options; unpickled, the store is opened again, and must be closed like any other handle.
 
         Raises:
@@ -102,7 +114,8 @@ class AgentMemory(BaseMemory):
                 "only an open memory has an address to be opened at again, and only if AgentMemory.open or connect "
                 "has opened it, without a password in the address"
             )
-        return self._opened_by, ()
+        _pickled[self._name] = self._opened_by
+        return _opened_again, (self._name, self._opened_by)
 
     # --- opening and closing
 

@@ -32,6 +32,25 @@ def test_a_pickle_opens_the_address_again_with_the_same_options(tmp_path):
     assert "Alice lives in Lyon" in done.stdout.decode()
 
 
+class Model:
+    """A language model of the caller's; two of them are never equal."""
+
+    def generate(self, system, user, schema):
+        raise NotImplementedError
+
+
+@pytest.mark.embedded("a directory is opened again")
+def test_a_pickle_opens_a_store_that_is_open_with_a_model_beside_it(tmp_path):
+    with AgentMemory.open(tmp_path, embedder=HashEmbedder(), language_model=Model()) as memory:
+        pickled = pickle.dumps(memory)
+        memory.remember_fact(scope=SCOPE, fact="Alice lives in Lyon")
+        with pickle.loads(pickled) as again:  # noqa: S301 - our own
+            assert again.recent(SCOPE, facts=True).semantic
+        assert memory.recent(SCOPE, facts=True).semantic
+    with pickle.loads(pickled) as alone:  # noqa: S301 - our own
+        assert alone.recent(SCOPE, facts=True).semantic
+
+
 def test_what_has_no_address_is_not_pickled():
     with (
         AgentMemory.in_memory(embedder=HashEmbedder()) as memory,
