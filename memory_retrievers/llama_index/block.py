@@ -23,13 +23,16 @@ from memory_retrievers.llama_index.turns import (
     Latest,
     Scope,
     TurnRecall,
+    Zone,
     checked_scope,
+    checked_zone,
     going_on,
     last_turn,
     queue_messages,
     scope_of,
     size_of,
     spoken,
+    zone_of,
 )
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
@@ -104,6 +107,8 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         chat_length: Gives the number of messages in the chat, counted as the events' ``message_ids`` are. The default
             counts those in the queue of ``Memory``; where some have left it, give your own. Not part of a dump.
         token_counter: How long a text is; by default a token is four characters.
+        time_zone: Whose "today" is meant, and whose days are told: a name such as ``America/Lima``, or a function that
+            is asked for it at each call. None takes that of the memory's settings.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -126,6 +131,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
     budget: Annotated[int, Field(ge=1)] = SCENE_BUDGET
     chat_length: Callable[[Sequence[ChatMessage]], int] = Field(default=len, exclude=True, repr=False)
     token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
+    time_zone: Annotated[Zone, BeforeValidator(checked_zone)] = None
 
     _recall: TurnRecall[Retrieved] = PrivateAttr(default_factory=lambda: TurnRecall(size_of))
     _scenes: TurnRecall[str] = PrivateAttr(default_factory=lambda: TurnRecall[str](getsizeof))
@@ -291,4 +297,5 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
             record=record,
             in_prompt=in_prompt,
             min_relevance=self.min_relevance,
+            time_zone=zone_of(self.time_zone),
         )

@@ -39,7 +39,7 @@ from memory_retrievers.models.messages import Message, parse_conversation
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols.memory import GivenMemory, Memory, Retrieved
 from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
-from memory_retrievers.retrieval.request import asked_by, parse_relevance
+from memory_retrievers.retrieval.request import asked_by, parse_relevance, parse_zone
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.settings import MAX_TOKENS
 from memory_retrievers.storage.open import is_made, noted_embedder
@@ -92,6 +92,8 @@ class ConversationMemory(BaseMemory):
         session_id: Which of the scope's conversations this chat is; None is the one without a name.
         messages: The chat so far.
         token_counter: How long a text is; by default a token is four characters. Not part of a dump.
+        time_zone: Whose "today" is meant, and whose days are recalled: a name such as ``America/Lima``. None takes that
+            of the memory's settings.
         handle: The name that the memory has in this process, for a dump.
     """
 
@@ -112,6 +114,7 @@ class ConversationMemory(BaseMemory):
     session_id: Annotated[str | None, BeforeValidator(parse_conversation)] = None
     messages: list[ChatMessage] = Field(default_factory=list, repr=False)
     token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
+    time_zone: Annotated[str | None, BeforeValidator(parse_zone)] = None
     handle: str | None = Field(default=None, repr=False)
 
     _recall: TurnRecall[Retrieved] = PrivateAttr(default_factory=lambda: TurnRecall(size_of))
@@ -154,6 +157,7 @@ class ConversationMemory(BaseMemory):
         placement: Literal["tail", "system"] = "tail",
         session_id: str | None = None,
         token_counter: Callable[[str], int] = estimate_tokens,
+        time_zone: str | None = None,
     ) -> Self:
         """A conversation memory; the arguments are its attributes.
 
@@ -174,6 +178,7 @@ class ConversationMemory(BaseMemory):
             placement: As the attribute.
             session_id: As the attribute.
             token_counter: As the attribute.
+            time_zone: As the attribute.
 
         Raises:
             ConfigurationError: Neither a memory nor a path was given.
@@ -198,6 +203,7 @@ class ConversationMemory(BaseMemory):
                 session_id=session_id,
                 messages=_copies([as_chat(each) if isinstance(each, Message) else each for each in chat_history or ()]),
                 token_counter=token_counter,
+                time_zone=time_zone,
             )
 
     def __deepcopy__(self, _memo: object = None) -> Self:
@@ -337,6 +343,7 @@ class ConversationMemory(BaseMemory):
             semantic_limit=self.semantic_limit,
             in_prompt=in_prompt,
             min_relevance=self.min_relevance,
+            time_zone=self.time_zone,
         )
 
     def _long_term(self) -> Memory:

@@ -10,7 +10,7 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from memory_retrievers.llama_index.turns import Scope, checked_scope, scope_of
+from memory_retrievers.llama_index.turns import Scope, Zone, checked_scope, checked_zone, scope_of, zone_of
 from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.filters import Filters, MinRelevance, SearchOptions
 from memory_retrievers.protocols.memory import Memory, checked_memory
@@ -53,6 +53,8 @@ class MemoryRetriever(BaseRetriever):
         where: A filter with operators over metadata, tags and times: see ``FilterOptions``.
         with_scores: Tell in the metadata why a memory was found: ``relevance_score``, ``fused_score``,
             ``retrievability``, ``dense_rank`` and ``bm25_rank``.
+        time_zone: Whose "today" is meant: a name such as ``America/Lima``, or a function that is asked for it at each
+            call. None takes that of the memory's settings.
         callback_manager: LlamaIndex's own.
         verbose: LlamaIndex's own.
 
@@ -78,6 +80,7 @@ class MemoryRetriever(BaseRetriever):
         until: datetime | str | None = None,
         where: JsonObject | None = None,
         with_scores: bool = False,
+        time_zone: Zone = None,
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
     ) -> None:
@@ -89,6 +92,7 @@ class MemoryRetriever(BaseRetriever):
         self._max_tokens = parse_budget(max_tokens)
         self._token_counter = token_counter
         self._with_scores = with_scores
+        self._time_zone = checked_zone(time_zone)
         self._options = SearchOptions(
             min_relevance=parse_relevance(min_relevance),
             category=parse_category(category),
@@ -111,7 +115,7 @@ class MemoryRetriever(BaseRetriever):
             with_scores=self._with_scores,
             max_tokens=self._max_tokens,
             token_counter=self._token_counter,
-            **self._options,
+            **self._options | SearchOptions(time_zone=zone_of(self._time_zone)),
         )
         return [_node(document) for document in found]
 

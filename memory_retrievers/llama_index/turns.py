@@ -23,6 +23,7 @@ from memory_retrievers.ingestion.worker import log_failure, without_repeats
 from memory_retrievers.models import scopes
 from memory_retrievers.models.messages import Message, is_of_user, read_llama_index
 from memory_retrievers.protocols import Memory, Retrieved
+from memory_retrievers.retrieval.request import parse_zone
 
 INSTRUCTIONS: Final = frozenset({MessageRole.SYSTEM, MessageRole.DEVELOPER})
 """The roles that instruct a model: they say nothing about the user, and the same in every conversation."""
@@ -41,6 +42,9 @@ a model that failed, is a new one, though the chat may look the same."""
 
 Scope: TypeAlias = str | Callable[[], str]
 """A path such as ``user/alice``, or a function that gives one, for example from a context variable."""
+
+Zone: TypeAlias = str | Callable[[], str | None] | None
+"""The name of a time zone such as ``America/Lima``, or a function that gives one; None is that of the settings."""
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
@@ -63,6 +67,20 @@ def checked_scope(scope: Scope) -> Scope:
 def scope_of(scope: Scope) -> str:
     """The scope of one call; errors as for :func:`checked_scope`."""
     return scopes.parse(scope() if callable(scope) else scope)
+
+
+def checked_zone(zone: Zone) -> Zone:
+    """The time zone as it was given; a fixed one is checked right away.
+
+    Raises:
+        ValidationError: This machine knows no time zone of this name.
+    """
+    return zone if callable(zone) else parse_zone(zone)
+
+
+def zone_of(zone: Zone) -> str | None:
+    """The time zone of one call."""
+    return zone() if callable(zone) else zone
 
 
 def spoken(messages: Sequence[ChatMessage]) -> list[Message]:

@@ -255,7 +255,12 @@ def parse_category(category: Category | str | None) -> Category | None:
         raise ValidationError(f"unknown category {str(category)[:_ECHOED]!r}; one of: {', '.join(Category)}") from None
 
 
-def _parse_zone(name: object) -> str | None:
+def parse_zone(name: object) -> str | None:
+    """Check the name of a time zone; None is that of the settings.
+
+    Raises:
+        ValidationError: This machine knows no time zone of this name.
+    """
     try:
         return None if name is None else checked_zone(name)
     except ValueError as error:
@@ -269,7 +274,7 @@ _PARSED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "min_relevance": parse_relevance,
     "exclude_conversation": parse_conversation,
     "in_prompt": partial(messages_of, name="in_prompt"),
-    "time_zone": _parse_zone,
+    "time_zone": parse_zone,
 }
 """What checks an option, where it is given."""
 

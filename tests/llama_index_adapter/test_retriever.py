@@ -221,6 +221,16 @@ async def test_a_context_variable_keeps_the_scopes_of_simultaneous_calls_apart(m
     assert answers == [["Alice lives in Lyon"], ["Bob lives in Bergen"]] * 10
 
 
+def test_a_function_is_asked_for_the_time_zone_at_each_call(memory):
+    said = {"role": "user", "content": "We planted quinces.", "timestamp": "2026-03-01T09:00:00Z"}
+    memory.add_messages("user/dora", [said])
+    memory.flush("user/dora")
+    zones = iter(["Pacific/Kiritimati", None, "Pacific/Kiritimati"])  # it is 2 March there, and 1 March in UTC
+    retriever = MemoryRetriever(memory, scope="user/dora", min_relevance="auto", time_zone=lambda: next(zones))
+    found = [retriever.retrieve("What did we talk about yesterday?") for _ in range(3)]
+    assert [bool(nodes) for nodes in found] == [True, False, True]
+
+
 @pytest.mark.parametrize("scope", ["", "user/", None, 42])
 def test_a_malformed_scope_is_refused_when_the_retriever_is_made(memory, scope):
     with pytest.raises(ValidationError, match="scope"):

@@ -1,4 +1,5 @@
 import threading
+from contextvars import ContextVar
 from sys import getsizeof
 from types import SimpleNamespace
 
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 
-from memory_retrievers.llama_index import turns
+from memory_retrievers.llama_index import ConversationMemory, LongTermMemoryBlock, MemoryRetriever, turns
 from memory_retrievers.llama_index.turns import (
     KEPT,
     KEPT_BYTES,
@@ -68,6 +69,34 @@ def test_the_last_turn_is_what_the_user_said_last(chat, turn):
 )
 def test_a_turn_goes_on_until_something_else_is_said(later, same):
     assert later.continues(Turn("Yes", 3, answered=False)) is same
+
+
+@pytest.mark.parametrize("kind", ["block", "chat"])
+async def test_today_is_that_of_who_asks(memory, kind):
+    memory.add_messages("user/alice", [{"role": "user", "content": "I see the dentist tomorrow."}], conversation="t0")
+    zone = ContextVar("zone", default=None)
+    block = LongTermMemoryBlock(
+        memory=memory, scope="user/alice", detail="excerpts", min_relevance=0, time_zone=zone.get
+    )
+
+    async def told(session):
+        asked = user("When do I see the dentist?")
+        if kind == "block":
+            return await block.aget([asked], session_id=session)
+        options = {"detail": "excerpts", "min_relevance": 0, "time_zone": zone.get()}
+        chat = ConversationMemory.from_defaults(memory, scope="user/alice", **options)
+        return (await ConversationMemory.from_string(chat.to_string()).aget(asked.content))[-1].content
+
+    assert "### 1 March 2026\n- user: I see the dentist" in await told("noon in UTC")
+    for name, day in {"Pacific/Kiritimati": "2 March 2026", "Pacific/Honolulu": "1 March 2026"}.items():
+        zone.set(name)
+        assert f"### {day}\n- user: I see the dentist" in await told(name)
+
+
+@pytest.mark.parametrize("make", [LongTermMemoryBlock, ConversationMemory.from_defaults, MemoryRetriever])
+def test_a_time_zone_that_there_is_not_is_refused_at_once(memory, make):
+    with pytest.raises(ValueError, match="'Mars/Olympus' is no time zone"):
+        make(memory=memory, scope="user/alice", time_zone="Mars/Olympus")
 
 
 def test_the_same_words_after_an_answer_are_another_turn():
