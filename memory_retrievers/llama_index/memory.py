@@ -392,4 +392,6 @@ def _reopened(path: str | None) -> AgentMemory:
     try:
         return AgentMemory.open(path)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{error}; or pass the open one as memory=") from error
+        raise ConfigurationError(
+            f"{error}; or pass the open one as memory=, to a restored chat by `chat.memory = memory`"
+        ) from error

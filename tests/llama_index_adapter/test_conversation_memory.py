@@ -687,10 +687,12 @@ def test_a_store_with_an_embedder_of_its_own_is_not_opened_from_its_path(memory,
 
 @pytest.mark.embedded("handles of one directory share an engine; connections do not")
 def test_a_store_that_is_open_with_other_settings_must_be_handed_over(tmp_path, clock):
-    with AgentMemory.open(tmp_path, clock=clock):
+    with AgentMemory.open(tmp_path, clock=clock) as memory:
         chat = ConversationMemory.from_defaults(path=tmp_path, scope="user/alice")
-        with pytest.raises(ConfigurationError, match=r"other settings.*memory="):
+        with pytest.raises(ConfigurationError, match=r"other settings.*memory=.*chat\.memory = memory"):
             chat.get("Lyon?")
+        chat.memory = memory
+        assert chat.get("Lyon?") == []
 
 
 def test_without_a_path_a_restored_chat_asks_for_a_memory(chat):
