@@ -201,7 +201,7 @@ class ConversationMemory(BaseMemory):
                 process=process,
                 placement=placement,
                 session_id=session_id,
-                messages=_copies([as_chat(each) if isinstance(each, Message) else each for each in chat_history or ()]),
+                messages=_copies(as_chat(chat_history or ())),
                 token_counter=token_counter,
                 time_zone=time_zone,
             )

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from sys import getsizeof
 from typing import Final, Generic, TypeAlias, TypeVar
 from uuid import uuid4
@@ -96,13 +96,14 @@ def spoken(messages: Sequence[ChatMessage]) -> list[Message]:
     return said
 
 
-def as_chat(message: Message) -> ChatMessage:
-    """The message as LlamaIndex has it, which knows the name of a person as no role."""
-    role = message.role.casefold()
-    if not is_of_user(role):
-        return ChatMessage(role=role, content=message.content)
-    names = {} if role == "user" else {"name": message.role}
-    return ChatMessage(role=MessageRole.USER, content=message.content, additional_kwargs=names)
+def as_chat(messages: Sequence[ChatMessage | Message]) -> list[ChatMessage]:
+    """Messages as LlamaIndex has them, which knows the name of a person as no role.
+
+    The end of a transcript may begin with an answer, its question cut off: it is left out, since some models take no
+    chat that does not begin with a user.
+    """
+    whole = dropwhile(lambda each: isinstance(each, Message) and not is_of_user(each.role), messages)
+    return [_as_chat(each) if isinstance(each, Message) else each for each in whole]
 
 
 def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], *, conversation: str | None) -> bool:
@@ -301,6 +302,14 @@ def recent_turns(
 
 def _tokens(messages: Sequence[ChatMessage], count_tokens: Callable[[str], int]) -> int:
     return sum(count_tokens(message.content or "") for message in messages)
+
+
+def _as_chat(message: Message) -> ChatMessage:
+    role = message.role.casefold()
+    if not is_of_user(role):
+        return ChatMessage(role=role, content=message.content)
+    names = {} if role == "user" else {"name": message.role}
+    return ChatMessage(role=MessageRole.USER, content=message.content, additional_kwargs=names)
 
 
 def _calls_tools(message: ChatMessage) -> bool:

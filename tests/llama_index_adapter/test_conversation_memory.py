@@ -405,6 +405,16 @@ async def test_it_does_not_block_the_event_loop(chat, no_blocking):
         assert await chat.aget()
 
 
+def test_a_chat_from_the_end_of_a_transcript_begins_with_a_question_as_providers_ask_for(memory):
+    for role, words in (("user", "Where?"), ("assistant", "In Lyon."), ("user", "When?"), ("assistant", "In May.")):
+        memory.add_messages("user/dora", [{"role": role, "content": words}], conversation="monday")
+    said = memory.transcript("user/dora", "monday", limit=3)
+    chat = ConversationMemory.from_defaults(memory, scope="user/dora", chat_history=said)
+    assert texts(chat.get_all()) == ["When?", "In May."]
+    greeted = ConversationMemory.from_defaults(memory, scope="user/dora", chat_history=[assistant("Hello!")])
+    assert texts(greeted.get_all()) == ["Hello!"]
+
+
 def test_many_threads_put_into_one_chat_and_the_store_has_the_same_order(memory):
     chat = ConversationMemory.from_defaults(memory, scope="user/alice", process="never")
 
