@@ -185,18 +185,21 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         if len(others) == len(chat.memory_blocks):
             raise ConfigurationError(f"block {self.name!r} is not part of this Memory: flush one that it was given to")
         scope = scope_of(self.scope)
-        # 1. hand on the queue; this block comes last, so that a failure of another doubles nothing here
+        # 1. hand on the queue: to the end, also where nobody waits for it any more, so that no message goes twice
+        await asyncio.shield(self._handed_on(chat, others, scope))
+        self._recall.forget((scope, chat.session_id))  # the same question is the first of a new chat from now on
+        self._scenes.forget((scope, chat.session_id))
+        # 2. make memories
+        return await asyncio.to_thread(self.memory.flush, scope, chat.session_id)
+
+    async def _handed_on(self, chat: ChatMemory, others: Sequence[BaseMemoryBlock[Any]], scope: str) -> None:
+        """Hand on the queue, this block last, so that a failure of another doubles nothing here; then let it leave."""
         waiting = await chat.aget_all(status=MessageStatus.ACTIVE)
         for block in others:
             await block.aput(waiting, from_short_term_memory=True, session_id=chat.session_id)
         if self.accept_short_term_memory:
             await asyncio.to_thread(queue_messages, self.memory, scope, waiting, conversation=chat.session_id)
-        # 2. let it leave the chat
         await chat.sql_store.archive_oldest_messages(chat.session_id, n=len(waiting))
-        self._recall.forget((scope, chat.session_id))  # the same question is the first of a new chat from now on
-        self._scenes.forget((scope, chat.session_id))
-        # 3. make memories
-        return await asyncio.to_thread(self.memory.flush, scope, chat.session_id)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """The same memories with less detail or, where that is not enough, the best of them; None if none fits."""

@@ -2,6 +2,7 @@ import asyncio
 import copy
 import json
 import pickle
+import threading
 from contextvars import ContextVar
 
 import pytest
@@ -19,6 +20,7 @@ from memory_retrievers import AgentMemory, Message
 from memory_retrievers.errors import ConfigurationError, EmbeddingError, LanguageModelError
 from memory_retrievers.llama_index import LongTermMemoryBlock
 from memory_retrievers.llama_index.block import MARGIN
+from memory_retrievers.llama_index.turns import queue_messages
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.text.analysis import estimate_tokens
 
@@ -234,6 +236,29 @@ async def test_nothing_is_flushed_twice(block, stored, clock, tmp_path, chat_wit
     await block.aflush(chat)
     await block.aflush(chat_with(block, **settings))  # as after a restart
     assert stored("user/alice") == ["I moved to Nice.", "And I like it."]
+
+
+async def test_a_flush_that_is_cancelled_hands_on_each_message_once(block, stored, monkeypatch, tmp_path, chat_with):
+    chat = chat_with(block, async_database_uri=f"sqlite+aiosqlite:///{tmp_path}/chat.db")
+    await chat.aput_messages([user("I moved to Nice."), assistant("Noted.")])
+    loop, is_queued, may_go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def slowly(*args, **kwargs):
+        queue_messages(*args, **kwargs)
+        loop.call_soon_threadsafe(is_queued.set)
+        may_go_on.wait(10)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("memory_retrievers.llama_index.block.queue_messages", slowly)
+        flushing = asyncio.create_task(block.aflush(chat))
+        await is_queued.wait()
+        flushing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await flushing
+        may_go_on.set()
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+    await block.aflush(chat)
+    assert stored("user/alice") == ["I moved to Nice.", "Noted."]
 
 
 async def test_each_message_of_a_long_chat_is_stored_once(memory, block, stored, chat_with):
