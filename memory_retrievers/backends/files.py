@@ -174,11 +174,7 @@ class Folder:
         return True
 
     def below(self, name: str, access: Access | None = None) -> Folder:
-        """Open a directory within this one, creating it if it is missing and ``access`` is given.
-
-        Raises:
-            OSError: It is a link or no directory, or cannot be made.
-        """
+        """Open a directory within this one, creating it if it is missing and ``access`` is given."""
         if access is not None:
             with contextlib.suppress(FileExistsError):
                 self.make_directory(name, access)
@@ -187,11 +183,7 @@ class Folder:
         return Folder(self.path / name, handle=self._open(name, os.O_RDONLY | _DIRECTORY))
 
     def make_directory(self, name: str, access: Access = PRIVATE) -> None:
-        """Create a directory.
-
-        Raises:
-            FileExistsError: There is something of that name.
-        """
+        """Create a directory."""
         os.mkdir(self._at(name), access.directory & 0o700, dir_fd=self._handle)
         if self._handle is not None:
             os.close(_with_mode(self._open(name, os.O_RDONLY | _DIRECTORY), access.directory))

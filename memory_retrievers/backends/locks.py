@@ -234,11 +234,7 @@ class WriteTurn:
         self._since = self._released = 0.0
 
     def acquire(self, timeout: float) -> bool:
-        """Take the turn, waiting up to so many seconds. One thread at a time may ask.
-
-        Raises:
-            OSError: The file system has no locks.
-        """
+        """Take the turn, waiting up to so many seconds. One thread at a time may ask."""
         begun = time.monotonic()
         with self._changing:
             self._is_writing, self._goes_on = True, begun - self._released < _PAUSE
@@ -296,7 +292,6 @@ def is_held(folder: Folder, name: str) -> bool:
 
     Raises:
         ConfigurationError: A link or something else that is no plain file stands in its place.
-        OSError: It cannot be opened.
     """
     descriptor = folder.handle(name)
     try:

@@ -62,9 +62,6 @@ def attached(directory: Path) -> list[AttachedProcess]:
 
     Returns:
         The living and those that were killed, in the order in which they came.
-
-    Raises:
-        OSError: The directory cannot be read.
     """
     try:
         with Folder(directory) as store, store.below(DIRECTORY) as folder:

@@ -77,9 +77,6 @@ def examples(asked: Sequence[CalibrationQuestion], memory: AgentMemory, *, progr
         asked: The questions.
         memory: A memory that scores, not one under rank fusion.
         progress: Called with how many have been asked, and of how many.
-
-    Raises:
-        EmbeddingError: The embedder failed.
     """
     found: list[Example] = []
     for number, each in enumerate(asked, start=1):

@@ -65,7 +65,6 @@ def load(path: Path) -> list[Pair]:
     """The pairs of a file, one JSON object a line; blank lines are passed over.
 
     Raises:
-        ConfigurationError: The file cannot be read.
         ValidationError: A line is no pair, which the message names, or there is none; or the file is longer than
             ``files.MAX_BYTES``.
     """
@@ -154,7 +153,6 @@ def measure_own(
 
     Raises:
         ValidationError: A question names a memory that is not there, or one half of the questions is empty.
-        ConfigurationError: The store cannot be opened so.
     """
     _check_halves(pairs, seed)
     measured: dict[str, list[Score]] = {}

@@ -273,7 +273,6 @@ def measure_updates(
         progress: Called with how many questions have been asked, and of how many.
 
     Raises:
-        EmbeddingError: The embedder failed.
         ValidationError: Only summaries are searched under these settings, and no messages.
     """
     scores: list[Score] = []

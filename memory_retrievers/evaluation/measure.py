@@ -163,9 +163,6 @@ def measure(
         settings: The setting.
         tokens: Counts what is read; None leaves out what a reader would find.
         progress: Called with how many questions have been asked, and of how many.
-
-    Raises:
-        EmbeddingError: The embedder failed.
     """
     number = sum(len(conversation.questions) for conversation in stores.conversations)
     scores: list[Score] = []

@@ -65,11 +65,7 @@ def difference_from_default(settings: RetrievalSettings) -> str:
 
 
 def changed(settings: RetrievalSettings, change: Mapping[str, object]) -> RetrievalSettings:
-    """Settings that differ in the given fields, checked as any settings are.
-
-    Raises:
-        pydantic.ValidationError: There is no such field, or it takes no such value.
-    """
+    """Settings that differ in the given fields, checked as any settings are."""
     return RetrievalSettings.model_validate({**settings.model_dump(), **change})
 
 

@@ -60,9 +60,6 @@ def ask(stores: FilledStores, settings: RetrievalSettings, *, progress: Progress
         stores: The conversations, at least two.
         settings: Settings of retrieval.
         progress: Called with how many questions have been asked, and of how many.
-
-    Raises:
-        EmbeddingError: The embedder failed.
     """
     conversations, answers = stores.conversations, []
     number = 2 * sum(len(conversation.questions) for conversation in conversations)

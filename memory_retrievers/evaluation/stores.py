@@ -57,9 +57,6 @@ class RememberedVectors:
 
         Returns:
             A unit vector per text, shape (n, d).
-
-        Raises:
-            EmbeddingError: The embedder failed.
         """
         import numpy as np
 
@@ -74,11 +71,7 @@ class RememberedVectors:
             return np.array([self._documents[key] for key in keys])
 
     def embed_query(self, text: str) -> Vector:
-        """Embed a query, once; shape (d,).
-
-        Raises:
-            EmbeddingError: The embedder failed.
-        """
+        """Embed a query, once; shape (d,)."""
         key = _key(text)
         with self._lock:
             if key not in self._queries:
@@ -197,11 +190,7 @@ class FilledStores:
 
     @contextmanager
     def opened(self, settings: RetrievalSettings) -> Iterator[Opened]:
-        """The store that is indexed as the settings ask for, with these settings.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-        """
+        """The store that is indexed as the settings ask for, with these settings."""
         clock = MovableClock(max(conversation.asked_at for conversation in self.conversations))
         place = Path(self._directory.name) / settings.passages
         if settings.passages not in self._filled:

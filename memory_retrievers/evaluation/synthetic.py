@@ -283,9 +283,6 @@ def measure_forgetting(
         dataset: The lives.
         embedder: What embeds.
         watched: Context of a row, by its name, whose function takes the progress.
-
-    Raises:
-        EmbeddingError: The embedder failed.
     """
     measured = {}
     for reviews, uses in (("without reviews", ()), ("with reviews", dataset.uses)):

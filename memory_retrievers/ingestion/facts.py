@@ -325,9 +325,6 @@ def find_existing(
 
     Returns:
         For each draft a stored fact, or the position of a draft: its own, unless an earlier one tells the same.
-
-    Raises:
-        EmbeddingError: The embedder failed.
     """
     if not drafts:
         return []

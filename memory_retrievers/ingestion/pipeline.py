@@ -167,11 +167,7 @@ class IngestionPipeline:
         return report
 
     def embed_open(self) -> None:
-        """Embed what is queued and has no vector yet, so that searches need not; where messages are searched.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-        """
+        """Embed what is queued and has no vector yet, so that searches need not; where messages are searched."""
         if self._store.searched == "turns":
             self._store.open_episodes.embed_rest()
 
@@ -182,10 +178,6 @@ class IngestionPipeline:
             id: Id of the episode.
             scope: Scope of the episode.
             rating: Rating of how the episode served; a name is taken regardless of case.
-
-        Raises:
-            NotFoundError: There is no such memory in this scope.
-            ValidationError: It is a fact, or there is no such rating.
         """
         return reviews.review_one(self._store, id, scope=scope, rating=rating, now=self._store.now())
 

@@ -64,11 +64,6 @@ def due_reviews(
         judge: Rates the memories.
         settings: ``min_days``, the least number of days between reviews that count.
         embed: Gives unit vectors of texts, shape (texts, d), to the judge.
-
-    Raises:
-        LanguageModelError: The judge's language model failed.
-        EmbeddingError: The embedder failed.
-        ValidationError: The judge gave an unknown rating.
     """
     due: list[tuple[MemoryKey, ReviewedMemory]] = []
     for key, queries in by_memory(reviews).items():
@@ -128,7 +123,6 @@ def review_one(store: MemoryStore, id: str, *, scope: str, rating: Rating | str,
         now: The moment the review counts from.
 
     Raises:
-        NotFoundError: There is no such memory in this scope.
         ValidationError: It is a fact, the rating is unknown, or the scope malformed.
     """
     parsed = parse_rating(rating)
@@ -297,9 +291,6 @@ class LanguageModelJudge:
             conversation: The messages around the retrievals, in order.
             memories: The memories to rate.
             embed: Not used here; gives texts' vectors of shape (texts, d) to other judges.
-
-        Raises:
-            LanguageModelError: The model failed, or its answer cannot be used.
         """
         question = user_prompt(conversation, memories)
         answer = asked(self._language_model, SYSTEM_PROMPT, question, ReviewAnswer)
@@ -333,9 +324,6 @@ class OfflineJudge:
             conversation: The messages around the retrievals, in order.
             memories: The memories to rate.
             embed: Gives unit vectors of texts, shape (texts, d).
-
-        Raises:
-            EmbeddingError: The embedder failed.
         """
         answers = {memory.id: _answers_after(memory.queries, conversation) for memory in memories}
         judged = [memory for memory in memories if answers[memory.id]]

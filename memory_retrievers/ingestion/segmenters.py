@@ -113,11 +113,7 @@ class LanguageModelSegmenter:
         self._language_model = language_model
 
     def segment(self, messages: Sequence[Message], context: SegmentationContext) -> list[Segment]:
-        """The segments, in order; together they take exactly all messages. Titles and summaries may be empty.
-
-        Raises:
-            LanguageModelError: The model failed, or its answer cannot be used.
-        """
+        """The segments, in order; together they take exactly all messages. Titles and summaries may be empty."""
         if not messages:
             return []
         question = user_prompt(messages, previous_summary=context.previous_summary)
@@ -156,11 +152,7 @@ class OfflineSegmenter:
     surprise: SurpriseSettings = field(default_factory=SurpriseSettings)  # what makes a segment surprising
 
     def segment(self, messages: Sequence[Message], context: SegmentationContext) -> list[Segment]:
-        """The segments, in order; together they take exactly all messages. No messages give none.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-        """
+        """The segments, in order; together they take exactly all messages. No messages give none."""
         if not messages:
             return []
         messages = readable(messages)

@@ -56,11 +56,7 @@ _sharing = threading.Lock()
 
 
 def checked_scope(scope: Scope) -> Scope:
-    """The scope as it was given; a fixed one is checked right away.
-
-    Raises:
-        ValidationError: The scope is malformed.
-    """
+    """The scope as it was given; a fixed one is checked right away."""
     return scope if callable(scope) else scopes.parse(scope)
 
 

@@ -174,8 +174,6 @@ def open_engine(
     Raises:
         ConfigurationError: The store cannot be opened in this way, or there is none to look into.
         StoreLockedError: Nothing can be written there, or a process of an older version has it open.
-        EmbeddingMismatchError: The store was filled with another embedder.
-        BackendError: The store cannot be read or written.
     """
     on_a_server = isinstance(place, str) and is_server(place)
     if parts.shared_group and (place is None or on_a_server):

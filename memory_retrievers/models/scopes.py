@@ -60,9 +60,6 @@ def _segment_problem(segment: str) -> str | None:
 def join(root: str, relative: str) -> str:
     """Return the scope that ``relative`` names below ``root``; ``.`` is the root itself.
 
-    Raises:
-        ValidationError: Either part, or the whole, breaks a rule of :func:`parse`.
-
     >>> join("user/alice", "work/projects")
     'user/alice/work/projects'
     >>> join("user/alice", ".")

@@ -245,11 +245,7 @@ class HybridRetriever:
         return replace(told, semantic=facts, episodic=episodes)
 
     def explain_missing(self, id: str, request: RetrievalRequest) -> ExplainedAbsence:
-        """Name the stage that drops a memory, or describe all its stages if none does.
-
-        Raises:
-            NotFoundError: There is no such memory in this scope.
-        """
+        """Name the stage that drops a memory, or describe all its stages if none does."""
         absence = self._explainer().explain_missing(id, request)
         key = (absence.scope, absence.id)
         if absence.outcome is not Outcome.RETURNED or not request.min_relevance or key in self._relevances(request):
@@ -296,11 +292,7 @@ class HybridRetriever:
         )
 
     def profile(self, scope: str) -> Profile:
-        """Read what a model should always know of a scope.
-
-        Raises:
-            ValidationError: The scope is malformed.
-        """
+        """Read what a model should always know of a scope."""
         parsed = scopes.parse(scope)
         facts = self._store.ledger.profile_facts(scope=parsed, limit=MOST_FACTS, now=self._store.now())
         settings = self._settings

@@ -40,9 +40,6 @@ class ScenePrompt(Generic[MessageT]):
             scope: Whose story.
             query: What events are to bear on where there is no room for all; a blank one lets time decide.
             budget: Tokens; None means the prompt's own.
-
-        Raises:
-            MemoryRetrieversError: The memory failed.
         """
         return self.memory.scene(
             scope,

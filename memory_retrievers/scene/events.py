@@ -95,9 +95,6 @@ def updated(states: Sequence[CharacterState], episodes: Sequence[EpisodicMemory]
 
     A character that an event makes feel something feels that from then on; one that witnessed it knows it. An unknown
     character appears with the first event that does either, and keeps its name as it is written there.
-
-    Raises:
-        ValidationError: A name is too long for a character.
     """
     after = {state.name: state for state in states}
     known = {state.name: dict.fromkeys(state.known_events) for state in states}
@@ -227,10 +224,6 @@ def relevance(
         scope: Scope of the episodes.
         query: Text that events are compared with.
         chat_length: Number of messages of the chat.
-
-    Raises:
-        EmbeddingError: The embedder failed.
-        EmbeddingMismatchError: The embedder is not the store's.
     """
     # 1. only these events are searched, all of them, exactly
     keys = [MemoryKey(scope=scope, id=episode.id) for episode in episodes]

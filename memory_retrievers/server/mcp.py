@@ -108,7 +108,6 @@ class McpOffer:
         guide: How to use this memory, for a model.
 
     Raises:
-        ValidationError: A scope is malformed.
         ConfigurationError: The scope is outside the root, ``tools`` is another word, or a tool that was named changes
             memories, and ``read_only`` was asked for.
         NotFoundError: There is no tool of a given name.
@@ -137,11 +136,7 @@ class McpOffer:
         return {"tools": [self._tool(spec) for spec in self._tools.values()]}
 
     def call(self, name: str, arguments: Mapping[str, object]) -> JsonObject:
-        """The answer to ``tools/call``: text for the model and the same as data; an error is the unified object.
-
-        Raises:
-            NotFoundError: There is no tool of that name anywhere.
-        """
+        """The answer to ``tools/call``: text for the model and the same as data; an error is the unified object."""
         output = self._output(name, arguments)
         return {
             "content": [{"type": "text", "text": output.content}],

@@ -48,11 +48,7 @@ _ANSWERS: Final[tuple[tuple[str, str, _Answer], ...]] = (
 
 
 def serve_stdio(offer: McpOffer) -> None:
-    """Serve one client over standard input and output until it leaves.
-
-    Raises:
-        MissingExtraError: The SDK is not installed.
-    """
+    """Serve one client over standard input and output until it leaves."""
     server = _server(offer)
     import anyio
     from mcp.server.stdio import stdio_server
@@ -80,10 +76,6 @@ def serve_http(
         port: Likewise.
         token: The bearer token that a request has to carry; None accepts every request.
         settings: How many clients and how much; None is the defaults.
-
-    Raises:
-        MissingExtraError: The SDK is not installed.
-        ConfigurationError: The address cannot be had.
     """
     chosen = settings or McpSettings()
     app = http_app(offer, host=host, token=token, settings=chosen)
@@ -110,7 +102,6 @@ def http_app(
 
     Raises:
         ConfigurationError: The token is shorter than 16 characters, or not printable ASCII.
-        MissingExtraError: The SDK is not installed.
     """
     server = _server(offer)
     chosen = settings or McpSettings()

@@ -85,7 +85,6 @@ class Method:
             named: Arguments by name.
 
         Raises:
-            TypeError: The method takes no such arguments.
             ValidationError: An argument breaks a rule.
         """
         bound = self._signature.bind(memory, *given, **named).arguments

@@ -130,9 +130,6 @@ class Transport:
             path: The path below ``/api/v0``.
             body: The JSON object to send.
             parameters: The query parameters; None sends none.
-
-        Raises:
-            MemoryRetrieversError: The server's error, or BackendError if there is no answer.
         """
         return self._send(path, body, parameters=parameters)
 
@@ -147,9 +144,6 @@ class Transport:
             path: The path below ``/api/v0``.
             body: The JSON object to send.
             timeout: Seconds to connect, to send, and between two pieces of an answer; None takes the usual ones.
-
-        Raises:
-            MemoryRetrieversError: The server's error, or BackendError if there is no answer.
         """
         return self._send(path, body, key=str(uuid_utils.uuid7()), timeout=timeout)
 
@@ -261,9 +255,6 @@ def read_retrieved(answer: JsonObject, *, query: str, scope: str) -> RetrievalRe
         answer: The JSON object of the answer.
         query: The query that was sent, which the answer does not repeat.
         scope: The scope that was searched, likewise.
-
-    Raises:
-        BackendError: The answer is not what a server of this package sends.
     """
     with understood():
         return RetrievalResult(

@@ -128,9 +128,7 @@ def diagnose_database(url: str) -> Diagnosis:
     """Diagnose a store in a PostgreSQL database.
 
     Raises:
-        MissingExtraError: psycopg is not installed.
         ConfigurationError: There is no store.
-        BackendError: The database cannot be reached.
     """
     with required(PSYCOPG):
         from memory_retrievers.backends.postgres import migrations, schema

@@ -125,9 +125,6 @@ def confirmed(known: SemanticMemory, draft: SemanticDraft, *, now: datetime) -> 
         known: The known fact.
         draft: What is to be stored.
         now: When.
-
-    Raises:
-        ValidationError: Its metadata would break a rule.
     """
     added = {
         "tags": tuple(dict.fromkeys((*known.tags, *draft.tags))),
@@ -215,9 +212,6 @@ def store_drafts(
 
     Returns:
         The memory of each draft; a known one is marked by ``duplicate_of``.
-
-    Raises:
-        ValidationError: An id is taken.
     """
     open_facts = [] if allow_duplicates else [each.draft for each in pending if isinstance(each.draft, SemanticDraft)]
     known = KnownFacts(ledger, [draft for draft in open_facts if draft.id is None], now=now) if open_facts else None
@@ -322,12 +316,7 @@ class Attempt:
             raise NotPrepared(load)
 
     def documents(self, embedder: ProbedEmbedder, texts: Sequence[str]) -> list[Embedded]:
-        """What an embedder makes of texts, in their order.
-
-        Raises:
-            NotPrepared: There are none yet of all of them by this embedder.
-            EmbeddingError: It has failed.
-        """
+        """What an embedder makes of texts, in their order."""
         self._begin_with(embedder)
         missing = tuple(text for text in dict.fromkeys(texts) if text not in self._documents)
         if missing:

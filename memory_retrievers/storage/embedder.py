@@ -84,12 +84,7 @@ class ProbedEmbedder:
         return cls(embedder, Fingerprint.of(embedder.id, probe), with_tokens=by_tokens)
 
     def embed_query(self, query: str) -> Vector:
-        """Embed a question as a unit vector that cannot be written to: shape (d,); the last ones are remembered.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-            EmbeddingMismatchError: The vector has another dimension than the probe's.
-        """
+        """Embed a question as a unit vector that cannot be written to: shape (d,); the last ones are remembered."""
         return self.question(query).vector
 
     def question(self, query: str) -> Embedded:
@@ -203,9 +198,6 @@ class StoreEmbedder:
         id: Name of the embedder.
         relevance_note: What the store says, as it was last read, of the relevance that its vectors tell; None if it
             says nothing of them.
-
-    Raises:
-        EmbeddingMismatchError: The store was filled with an embedder of another id.
     """
 
     def __init__(
@@ -247,10 +239,6 @@ class StoreEmbedder:
         """Return the embedder, compared with the vectors the store holds now.
 
         Its name is known when the store is opened; its vectors only now, so that opening loads no model.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-            EmbeddingMismatchError: The store holds vectors of another one.
         """
         while True:
             known, notes = self._known, self._ledger.notes()

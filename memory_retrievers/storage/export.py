@@ -161,7 +161,6 @@ def import_(
         ValidationError: The file is not one that :func:`export` wrote, or not whole; the message names the line.
         ConfigurationError: The file cannot be read, a newer version wrote it, or the directory is in use.
         DiskFullError: There is no space left for the store.
-        EmbeddingMismatchError: The embedder is not the one the vectors are from.
     """
     with _opened(source) as file:
         first = _read_line(source, file, _MAX_HEADER)

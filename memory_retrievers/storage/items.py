@@ -101,9 +101,6 @@ class StoredItems:
             fits: As for :meth:`newest`.
             offset: Leave out so many of the first.
             limit: At most so many.
-
-        Raises:
-            EmbeddingError: The embedder failed.
         """
         selection = Selection(
             scope=scopes.parse(scope),

@@ -50,7 +50,6 @@ def move(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = 
 
     Raises:
         ConfigurationError: The target holds something else, or a move into the source has not ended.
-        EmbeddingMismatchError: The target's embedder is not the source's.
         BackendError: Something in the source is damaged, so that an import would not take it; this call has
             written nothing.
     """

@@ -113,11 +113,7 @@ def is_server(place: str | Path) -> bool:
 
 
 def is_made(place: str | Path) -> bool:
-    """Return True if a store exists; checking creates none.
-
-    Raises:
-        BackendError: The database cannot be reached.
-    """
+    """Return True if a store exists; checking creates none."""
     if isinstance(place, str) and is_server(place):
         with required(PSYCOPG, POOL):
             from memory_retrievers.backends.postgres import migrations
@@ -129,10 +125,6 @@ def noted_embedder(place: str | Path) -> str | None:
     """Id of the embedder that filled a store; None if it has embedded nothing yet.
 
     It only looks, also beside a process that writes the store; the store need not be of this version's schema.
-
-    Raises:
-        ConfigurationError: A newer version of the package wrote the store.
-        BackendError: The store cannot be read.
     """
     if isinstance(place, str) and is_server(place):
         with required(PSYCOPG, POOL):

@@ -110,11 +110,7 @@ class OpenEpisodes:
         return True
 
     def embed_rest(self) -> None:
-        """Embed all messages that have no vector.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-        """
+        """Embed all messages that have no vector."""
         for scope in self._ledger.open_episodes.scopes():
             places = self._ledger.open_episodes.places(scope)
             missing = [each.row for each in places if not each.is_embedded]
@@ -176,19 +172,11 @@ class OpenEpisodes:
         return {said_text(message): each for its_id, message in messages if (each := known.get(its_id)) is not None}
 
     def get(self, id: str, *, scope: str) -> EpisodicMemory:
-        """The open episode of this id.
-
-        Raises:
-            NotFoundError: There is none in this scope.
-        """
+        """The open episode of this id."""
         return episode_whole(self._conversation(id, scope=scope))
 
     def forget(self, id: str, *, scope: str) -> None:
-        """Delete the queued messages of an open episode; whoever is about to make an episode of them stores nothing.
-
-        Raises:
-            NotFoundError: There is none in this scope.
-        """
+        """Delete the queued messages of an open episode; whoever is about to make an episode of them stores nothing."""
         with self._ledger.transaction(scope):
             first = self._conversation(id, scope=scope)[0]
             self._ledger.open_episodes.forget(scope, first.conversation)

@@ -93,11 +93,7 @@ class SystemClock:
 
 
 def chosen_embedder(embedder: AnyEmbedder | None, *, embedder_id: str | None) -> Embedder:
-    """Adapt the embedder a caller has given; None gives the bundled one.
-
-    Raises:
-        ConfigurationError: It embeds in no known way, or the id is blank.
-    """
+    """Adapt the embedder a caller has given; None gives the bundled one."""
     # imported here, so that importing the package loads no numpy
     from memory_retrievers.backends.embeddings import adapt
     from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder

@@ -161,7 +161,6 @@ class MemoryStore:
 
         Raises:
             ConfigurationError: ``before_store`` gave something that is no such record, or moved it to another scope.
-            pydantic.ValidationError: A field of what it gave breaks a rule.
         """
         (kept,) = self._all_admitted([record])
         return kept
@@ -195,7 +194,6 @@ class MemoryStore:
 
         Raises:
             NotFoundError: There is none; other scopes make no difference.
-            ValidationError: The scope is malformed.
         """
         memory = self.ledger.get(scope=scopes.parse(scope), id=parse_id(id))
         if memory is None or memory.has_expired(self.now()):
@@ -261,11 +259,7 @@ class MemoryStore:
             self._transaction.attempt = None
 
     def prepare(self, drafts: Sequence[Draft]) -> None:
-        """Prepare drafts that an attempt is going to store, so that it need not begin again for them.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-        """
+        """Prepare drafts that an attempt is going to store, so that it need not begin again for them."""
         attempt = self._transaction.attempt
         if attempt is None or self._transaction.is_open or not drafts:
             return
@@ -303,12 +297,7 @@ class MemoryStore:
         return np.stack([each.vector for each in prepared.documents(embedder, texts)])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embed n texts as they are stored with the store's embedder: shape (n, d).
-
-        Raises:
-            EmbeddingError: The embedder failed.
-            EmbeddingMismatchError: The embedder is not the store's.
-        """
+        """Embed n texts as they are stored with the store's embedder: shape (n, d)."""
         self._latest_embedder()
         return self._embed_documents(self.embedder.current(), texts)
 
@@ -331,10 +320,6 @@ class MemoryStore:
             within: The scopes that are changed, as for :meth:`transaction`.
             known: Reads vectors that the store has of some of the texts.
             look: Called with the same passages before the transaction, to search by their vectors.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-            EmbeddingMismatchError: The embedder is not the store's.
         """
         scopes_changed, is_within = set(within), self._transaction.is_open
         embedder = self._latest_embedder()
@@ -395,9 +380,6 @@ class MemoryStore:
             memory: The memory as it is to be.
             passages: Passages in place of the outdated ones.
             outdated: Parts whose passages are deleted; None deletes all.
-
-        Raises:
-            NotFoundError: There is no such memory.
         """
         self._delete_passages(memory, outdated)
         return self._indexed(self.ledger.replace(memory, passages))
@@ -409,9 +391,6 @@ class MemoryStore:
             memory: The memory.
             passages: Passages that it gets.
             outdated: Parts whose passages are deleted.
-
-        Raises:
-            NotFoundError: There is no such memory.
         """
         self._delete_passages(memory, outdated)
         self._indexed(self.ledger.put_passages(memory, passages))
@@ -438,12 +417,7 @@ class MemoryStore:
         return ids
 
     def embed_query(self, query: str) -> Vector:
-        """Embed a question with the store's embedder: shape (d,).
-
-        Raises:
-            EmbeddingError: The embedder failed.
-            EmbeddingMismatchError: The embedder is not the store's.
-        """
+        """Embed a question with the store's embedder: shape (d,)."""
         self._latest_embedder()
         embedder, prepared = self.embedder.current(), self._prepared
         return embedder.embed_query(query) if prepared is None else prepared.question(embedder, query)
@@ -455,10 +429,6 @@ class MemoryStore:
             query: The question.
             find: Searches the indexes; called once more if the store has moved to another embedder meanwhile.
             known: States of scopes that were read just before, and are read again if the embedder had to be asked.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-            EmbeddingMismatchError: The embedder is not the store's, or no longer.
         """
         states = {} if known is None else known
         prepared = self._prepared
@@ -502,11 +472,7 @@ class MemoryStore:
         self.ledger.close()
 
     def check_category(self, category: Category | None) -> None:
-        """Refuse a category that the memory does not have; None is no category.
-
-        Raises:
-            ValidationError: It is neither one of the nine nor of the memory's own.
-        """
+        """Refuse a category that the memory does not have; None is no category."""
         if category is not None:
             require_category(category, self.categories)
 
@@ -541,8 +507,6 @@ class MemoryStore:
             NotFoundError: There is no fact of an id to replace; nothing was stored.
             ValidationError: A scope is malformed, an id is taken, twice among the drafts if not in the store, or a
                 memory to replace is no fact or replaced already.
-            EmbeddingError: The embedder failed, or gave unusable vectors.
-            EmbeddingMismatchError: The embedder is not the store's.
         """
         for draft in drafts:
             self.check_category(draft.category if isinstance(draft, SemanticDraft) else None)
@@ -587,9 +551,6 @@ class MemoryStore:
         """Confirm a known fact, and return it, marked so; None if it is not there or does not hold.
 
         It gets the tags, metadata and sources of the draft that states it again.
-
-        Raises:
-            ValidationError: Its metadata would break a rule.
         """
         now = self.now()
         with self.transaction(key.scope):
@@ -602,12 +563,7 @@ class MemoryStore:
             return after.model_copy(update={"duplicate_of": after.id})
 
     def _replaced_by(self, pending: Sequence[PendingDraft], *, now: datetime) -> dict[int, SemanticMemory]:
-        """The facts that pending replace, by the place of each.
-
-        Raises:
-            NotFoundError: There is none of such an id.
-            ValidationError: It is none that can be replaced.
-        """
+        """The facts that pending replace, by the place of each."""
         return {
             place: require_replaceable(each, self.ledger.get(scope=each.memory.scope, id=each.replaces), now=now)
             for place, each in enumerate(pending)
@@ -618,7 +574,6 @@ class MemoryStore:
         """Mark a fact as no longer true; it is kept but no longer found.
 
         Raises:
-            NotFoundError: There is no such memory in this scope.
             ValidationError: It is an episode, or the scope is malformed.
         """
         with self.transaction(scopes.parse(scope)):
@@ -642,24 +597,13 @@ class MemoryStore:
             scope: Its scope.
             fields: New values by field; ``NOT_GIVEN`` leaves a field as it is.
             correct: A new text mends a slip in place.
-
-        Raises:
-            NotFoundError: There is no such memory in this scope.
-            ValidationError: A field is not one of its kind, or breaks a rule.
-            EmbeddingError: The embedder failed.
         """
         key = MemoryKey(scope=scopes.parse(scope), id=parse_id(id))
         (after,) = self.update_many([Revision(key, lambda _: fields, correct)])
         return after
 
     def update_many(self, revisions: Sequence[Revision]) -> list[AnyMemory]:
-        """Change memories in one transaction, one after the other, and return what each change has made of its memory.
-
-        Raises:
-            NotFoundError: A memory is not there.
-            ValidationError: A field is not one of its kind, or breaks a rule.
-            EmbeddingError: The embedder failed.
-        """
+        """Change memories in one transaction, one after the other, and return what each has made of its memory."""
         while (made := self._updated(revisions)) is None:
             pass  # somebody else was faster: begin with what they left
         return made
@@ -727,12 +671,7 @@ class MemoryStore:
         return [text for text in passage_texts(after, searched=self.searched) if text not in kept]
 
     def forget(self, id: str, *, scope: str) -> None:
-        """Delete a memory and every trace of it, in one transaction.
-
-        Raises:
-            NotFoundError: There is no such memory in this scope.
-            ValidationError: The scope is malformed.
-        """
+        """Delete a memory and every trace of it, in one transaction."""
         with self.transaction(*scopes.lineage(scopes.parse(scope))):
             if self._remove(scope, parse_id(id)):
                 self.ledger.events.note([MemoryKey(scope=scope, id=id)], MemoryEventType.FORGOTTEN, at=self.now())
@@ -745,11 +684,7 @@ class MemoryStore:
         return self.ledger.remove(scope=scope, id=id)
 
     def forget_scope(self, scope: str, *, include_child_scopes: bool) -> int:
-        """Delete everything in a scope, in one transaction; returns the number of memories.
-
-        Raises:
-            ValidationError: The scope is malformed.
-        """
+        """Delete everything in a scope, in one transaction; returns the number of memories."""
         scopes.parse(scope)
         with self.transaction():
             self._unindexed(self.ledger.passages_of(scope, include_child_scopes=include_child_scopes))
@@ -843,11 +778,7 @@ class MemoryStore:
         return erased
 
     def purge(self) -> None:
-        """Delete what has expired, and erase every byte of deleted data.
-
-        Raises:
-            BackendError: It could not be done now.
-        """
+        """Delete what has expired, and erase every byte of deleted data."""
         self.remove_expired()
         self.dense.purge()
         self.ledger.purge()
@@ -881,7 +812,6 @@ class MemoryStore:
         """Move memories to another scope in one transaction; returns them as they are there, in the order given.
 
         Raises:
-            NotFoundError: One of them is not there.
             ValidationError: The target is malformed, or an id is taken in it; nothing was moved.
         """
         target = scopes.parse(target_scope)
@@ -906,12 +836,7 @@ class MemoryStore:
 
 
 def complete(draft: Draft, *, now: datetime) -> AnyMemory:
-    """Return the draft with all missing ids, times and forgetting states filled in.
-
-    Raises:
-        ValidationError: Its scope is malformed.
-        pydantic.ValidationError: Its metadata is no longer JSON.
-    """
+    """Return the draft with all missing ids, times and forgetting states filled in."""
     scopes.parse(draft.scope)
     created_at = draft.created_at or now
     filled: dict[str, object] = {

@@ -169,11 +169,7 @@ def memory_store(context: ToolContext, arguments: MemoryStoreArguments) -> ToolO
 
 
 def draft_of(context: ToolContext, item: StoreItem) -> SemanticDraft:
-    """The memory that an item asks for, not stored yet.
-
-    Raises:
-        ValidationError: It breaks a limit, or its scope is malformed.
-    """
+    """The memory that an item asks for, not stored yet."""
     settings, now = context.manager.settings, context.manager.now()
     check_limits(settings, content=item.content, tags=item.tags, metadata=item.metadata)
     with in_our_words():
@@ -201,7 +197,6 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
         draft: The memory that :func:`draft_of` made of the item.
 
     Raises:
-        NotFoundError: There is no memory to be replaced.
         ValidationError: The threshold finds a duplicate, a known memory would break a limit with what is added to it,
             or what is to be replaced cannot be.
     """
@@ -248,11 +243,7 @@ def _replaced_id(context: ToolContext, given: str, draft: SemanticDraft) -> str:
 
 
 def check_known(context: ToolContext, memories: Sequence[SemanticMemory]) -> None:
-    """Refuse to have added to known memories what they have no room for; inside the transaction that did.
-
-    Raises:
-        ValidationError: The tags or the metadata of one break a limit.
-    """
+    """Refuse to have added to known memories what they have no room for; inside the transaction that did."""
     for memory in memories:
         if memory.duplicate_of is not None:
             check_limits(context.manager.settings, tags=memory.tags, metadata=memory.metadata)

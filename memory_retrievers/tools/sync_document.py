@@ -295,8 +295,5 @@ def under(prefix: str | None, scope: str) -> str:
 
     >>> under("imported", "work"), under(None, "work"), under("imported", ".")
     ('imported/work', 'work', 'imported')
-
-    Raises:
-        ValidationError: One of them is malformed.
     """
     return scope if prefix is None or prefix == ROOT else scopes.join(prefix, scope)

@@ -68,9 +68,6 @@ def take_in(context: ToolContext, document: JsonObject, *, prefix: str | None, s
         document: As ``sync_document.parse`` gives it; without the lists that are not to be taken in.
         prefix: A scope, relative to the root, below which the document's scopes are put.
         strategy: What becomes of a memory whose id its scope has already.
-
-    Raises:
-        ValidationError: The prefix is malformed.
     """
     # 1. read every memory with care; what is wrong with one is its own error
     prefix = None if prefix is None else prefix.rstrip("/")

@@ -104,7 +104,6 @@ class ToolPolicy:
         """The context of one call.
 
         Raises:
-            ValidationError: A scope is malformed.
             ConfigurationError: The scope is outside the root, or one of the words is unknown.
         """
         fixed: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(ToolPolicy)}
@@ -132,7 +131,6 @@ class ToolContext(ToolPolicy):
         asked: What the user has said last, where the model has it before it: it is the question, and no memory.
 
     Raises:
-        ValidationError: A scope is malformed.
         ConfigurationError: ``default_scope`` is outside ``root``, or a word is unknown.
     """
 
@@ -184,12 +182,7 @@ class ToolContext(ToolPolicy):
         return manager.read_only() if self.read_only else manager
 
     def find(self, id: str) -> AnyMemory:
-        """The memory of that id, in the scope or else anywhere in the root.
-
-        Raises:
-            NotFoundError: There is no such memory.
-            ValidationError: There are several in the root, and none in the scope.
-        """
+        """The memory of that id, in the scope or else anywhere in the root."""
         return self.manager.find(id, root=self.root, scope=self.scope)
 
     def find_seen(self, id: str) -> AnyMemory:
@@ -207,9 +200,6 @@ class ToolContext(ToolPolicy):
         """The scope that a model has named, relative to the root; the default scope where it has named none.
 
         There is no way out: ``..``, a leading slash and the like are malformed, and any other path lies below the root.
-
-        Raises:
-            ValidationError: The path is malformed, or too long together with the root.
         """
         return self.scope if given is None else scopes.join(self.root, given)
 

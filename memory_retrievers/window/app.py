@@ -334,9 +334,6 @@ def serve(memory: AgentMemory, *, settings: WindowSettings, announce: Callable[[
         memory: What is shown; it is closed in any case.
         settings: Of what, and at which port.
         announce: Called with the address that opens the window, once, as soon as it is listened at.
-
-    Raises:
-        ConfigurationError: The port cannot be had.
     """
     with memory, listening(_HOST, settings.port) as listener:
         port: int = listener.getsockname()[1]

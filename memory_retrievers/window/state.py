@@ -222,11 +222,7 @@ class Doctor:
         self._begun_at = 0.0
 
     def diagnosis(self) -> Diagnosis | None:
-        """The last diagnosis; None while the first is being made.
-
-        Raises:
-            MemoryRetrieversError: It cannot be made.
-        """
+        """The last diagnosis; None while the first is being made."""
         with self._lock:
             if self._running is None and (self._last is None or time.monotonic() - self._begun_at > FRESH_SECONDS):
                 self._begun_at = time.monotonic()
@@ -373,7 +369,6 @@ class Window:
         """Check a scope that a request names.
 
         Raises:
-            ValidationError: It is malformed.
             NotFoundError: It lies outside the root, whether or not there is one.
         """
         named, root = scopes.parse(scope), self.settings.root
@@ -382,12 +377,7 @@ class Window:
         return named
 
     def find(self, id: str, *, scope: str) -> AnyMemory:
-        """The memory of this id in this scope, open episodes included.
-
-        Raises:
-            NotFoundError: There is none there, or the scope is out of reach.
-            ValidationError: The scope is malformed.
-        """
+        """The memory of this id in this scope, open episodes included."""
         return self.memory.get(id, scope=self.reach(scope))
 
     def now(self) -> datetime:

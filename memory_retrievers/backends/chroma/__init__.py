@@ -251,11 +251,7 @@ class Feeder:
             yield self._projection.hold()
 
     def make_anew(self) -> None:
-        """Recreate the projection from scratch; there need not have been one.
-
-        Raises:
-            BackendError: It cannot be done now.
-        """
+        """Recreate the projection from scratch; there need not have been one."""
         with self._undisturbed():
             if not self._projection.hold():
                 self._outbox.begin(None)  # by which the process that holds it finds that it has to do this
@@ -268,7 +264,6 @@ class Feeder:
 
         Raises:
             StoreLockedError: Another process holds it.
-            BackendError: It cannot be done now.
         """
         with self._undisturbed(), self._outbox.turn():
             if not self._projection.hold():

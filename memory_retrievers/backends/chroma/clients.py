@@ -105,7 +105,6 @@ def opened_collection(name: str, *, path: Path | None = None, url: str | None = 
     Raises:
         ConfigurationError: Not one of both is given, neither a store nor an address is there, or there is no such
             collection.
-        BackendError: Chroma cannot open it, or does not answer.
     """
     if (path is None) == (url is None):
         raise ConfigurationError("where is the Chroma collection: give either its directory or the address of a server")

@@ -119,11 +119,7 @@ MAX_FALSE_STARTS = 100
 
 
 def checked(answer: object, schema: type[AnswerT]) -> AnswerT:
-    """The answer as an instance of the schema.
-
-    Raises:
-        UnusableAnswerError: There is none, or it does not fit.
-    """
+    """The answer as an instance of the schema."""
     return _found_in(answer, schema) if isinstance(answer, str) else fitting(answer, schema)
 
 

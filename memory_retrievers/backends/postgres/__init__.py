@@ -43,8 +43,6 @@ class PostgresLedger(SQLLedger):
 
     Raises:
         ConfigurationError: A newer version of the package made the tables, or they cannot be made.
-        StoreLockedError: The server takes no writes.
-        BackendError: The database cannot be reached.
     """
 
     def __init__(
@@ -111,10 +109,6 @@ class HNSWVectorIndex(ExactVectorIndex):
         """Create the missing parts of the index for vectors of this length, unless another process is doing it.
 
         The tables stay in use.
-
-        Raises:
-            ConfigurationError: The role does not own the tables, or only looks.
-            BackendError: It could not be made.
         """
         with self._postgres.alone("indexing") as connection:
             for partition in range(PARTITIONS):

@@ -110,22 +110,13 @@ def require_current(connection: Connection) -> None:
 
 
 def is_made(url: str) -> bool:
-    """Return True if the tables of a store exist, in any version.
-
-    Raises:
-        BackendError: The database cannot be reached.
-    """
+    """Return True if the tables of a store exist, in any version."""
     with looking(url) as connection:
         return version_of(connection) > 0
 
 
 def read_note(url: str, name: str) -> str | None:
-    """Read a metadata value of a store of any version; None if there is no such value or no store.
-
-    Raises:
-        ConfigurationError: A newer version of the package wrote the store.
-        BackendError: The database cannot be reached.
-    """
+    """Read a metadata value of a store of any version; None if there is no such value or no store."""
     with looking(url) as connection:
         version = version_of(connection)
         _refuse_newer(version)
@@ -252,11 +243,7 @@ _SESSIONS = """
 
 
 def state_of_database(url: str) -> DatabaseState:
-    """Look at a database and its server, also while somebody has its tables to himself.
-
-    Raises:
-        BackendError: It cannot be reached.
-    """
+    """Look at a database and its server, also while somebody has its tables to himself."""
     with looking(url, patience=0.5) as connection:
         version = version_of(connection)
         return DatabaseState(

@@ -276,11 +276,7 @@ def _below(scope: str) -> dict[str, object]:
 
 
 def _items(rows: Sequence[Sequence[Any]]) -> list[StoredItem]:
-    """Items of rows of ``_FIELDS``.
-
-    Raises:
-        BackendError: A row is damaged.
-    """
+    """Items of rows of ``_FIELDS``."""
     found = []
     for row, scope, name, is_put, holds, metadata, created_at, updated_at in rows:
         with readable(f"memory {name!r} in scope {scope!r}"):

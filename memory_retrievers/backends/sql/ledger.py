@@ -137,20 +137,13 @@ class SQLLedger(StoredRecords, StoredPassages):
         """Overwrite the memory of the same scope and id; the messages of an episode are kept.
 
         Given passages replace those of the same parts, under new ids, and are returned.
-
-        Raises:
-            NotFoundError: There is no such memory.
         """
         with self.database.write(memory.scope) as connection:
             place = overwrite_memory(connection, memory)
             return self._put_passages(connection, memory, place, passages)
 
     def put_passages(self, memory: AnyMemory, passages: Sequence[NewPassage]) -> list[Passage]:
-        """Store further passages of an existing memory, replacing those of the same parts.
-
-        Raises:
-            NotFoundError: There is no memory of its scope and id.
-        """
+        """Store further passages of an existing memory, replacing those of the same parts."""
         with self.database.write(memory.scope) as connection:
             return self._put_passages(connection, memory, row_of(connection, memory), passages)
 
@@ -184,11 +177,7 @@ class SQLLedger(StoredRecords, StoredPassages):
             return removal.remove_scope(connection, scope, include_child_scopes=include_child_scopes)
 
     def purge(self) -> None:
-        """Erase every byte of removed data from all files.
-
-        Raises:
-            BackendError: It could not be done now.
-        """
+        """Erase every byte of removed data from all files."""
         with self.database.write() as connection:
             removal.sweep(connection)
         self.database.compact()
@@ -254,11 +243,7 @@ class SQLLedger(StoredRecords, StoredPassages):
 
     @contextmanager
     def contents(self, scope: str | None = None) -> Iterator[Contents]:
-        """Read everything in a scope and those below it, or in all, as of the moment of entering.
-
-        Raises:
-            BackendError: While iterating: a memory is damaged and cannot be read.
-        """
+        """Read everything in a scope and those below it, or in all, as of the moment of entering."""
         with self.database.read(snapshot=True) as connection:
             yield contents.read_contents(connection, scope)
 

@@ -247,7 +247,6 @@ class SQLManagement(Part):
         Lists of ids in other memories stay as they are.
 
         Raises:
-            NotFoundError: One of them is not there.
             ValidationError: An id is taken in the target; nothing was moved.
         """
         with self.database.write() as connection:

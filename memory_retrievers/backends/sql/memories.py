@@ -233,11 +233,7 @@ def insert_memory(connection: Connection, memory: AnyMemory, *, scope_id: int) -
 
 
 def overwrite_memory(connection: Connection, memory: AnyMemory) -> tuple[int, int]:
-    """Overwrite the memory of the same scope and id, keeping its excerpt; returns the ids of scope and row.
-
-    Raises:
-        NotFoundError: There is none.
-    """
+    """Overwrite the memory of the same scope and id, keeping its excerpt; returns the ids of scope and row."""
     values = encode(memory)
     of_id = "scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ? RETURNING scope_id, row"
     found = connection.execute(f"{_updating(tuple(values))} {of_id}", (*values.values(), memory.scope, memory.id))
@@ -251,11 +247,7 @@ def overwrite_row(connection: Connection, memory: AnyMemory, *, place: tuple[int
 
 
 def row_of(connection: Connection, memory: AnyMemory) -> tuple[int, int]:
-    """Return the ids of the scope and the row of a stored memory.
-
-    Raises:
-        NotFoundError: There is none.
-    """
+    """Return the ids of the scope and the row of a stored memory."""
     sql = f"SELECT scope_id, row FROM memories WHERE {_OF_ID}"
     return _found(connection.execute(sql, (memory.scope, memory.id)).fetchone(), memory)
 

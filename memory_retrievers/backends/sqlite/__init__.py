@@ -30,10 +30,6 @@ class SQLiteLedger(SQLLedger):
         path: The file, made if it is missing; None keeps everything in memory.
         read_only: Only look into a file that exists.
         access: The modes of the files that are made.
-
-    Raises:
-        ConfigurationError: The file was written by a newer version of the package.
-        BackendError: The file is not a SQLite database, or cannot be opened.
     """
 
     def __init__(self, path: Path | None, *, read_only: bool = False, access: Access = PRIVATE) -> None:

@@ -193,11 +193,7 @@ class AttachedFile:
 
     @contextmanager
     def lock(self, name: str, *, timeout: float) -> Iterator[bool]:
-        """Hold another lock that the processes of the store share; yields False if it cannot be had in time.
-
-        Raises:
-            BackendError: The file is no longer in its place.
-        """
+        """Hold another lock that the processes of the store share; yields False if it cannot be had in time."""
         self.require_place()
         with self._required().lock(name) as lock:
             yield lock.acquire(timeout)
@@ -220,12 +216,7 @@ class AttachedFile:
 
 
 def read_note(path: Path, name: str) -> str | None:
-    """Read a metadata value of a store of any version, also while another process writes it; None if there is none.
-
-    Raises:
-        ConfigurationError: A newer version of the package wrote the store.
-        BackendError: The file is not a SQLite database, or cannot be opened.
-    """
+    """Read a metadata value of a store of any version, also while another process writes it; None if there is none."""
     with connections.wrapped(path), opening, closing(connections.look_into(path)[0]) as connection:
         schema.refuse_newer(connection, path)
         if not schema.version_of(connection):  # nothing has been written yet

@@ -234,7 +234,6 @@ class Database:
 
         Raises:
             ConfigurationError: A transaction of this thread is still open.
-            StoreLockedError: Another process has been writing for too long.
             BackendError: Another reader kept the log from being emptied; a later call may.
         """
         self._require_writable()
@@ -251,7 +250,6 @@ class Database:
         """Write all committed data to a file in a new directory, as of one point in time.
 
         Raises:
-            ConfigurationError: The directory is in use, or cannot be made.
             BackendError: The copy failed, and nothing was left of it.
         """
         with (

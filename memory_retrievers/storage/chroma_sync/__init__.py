@@ -104,8 +104,6 @@ def sync(
 
     Raises:
         ValidationError: More than half would be forgotten, and that was not confirmed.
-        EmbeddingMismatchError: The collection's vectors are not from the store's embedder.
-        BackendError: The collection could not be read.
     """
     check_embedder(collection, adoption, store.embedder.current().embed_documents)
     intake, rows = Intake(store, adoption), store.ledger.adopted

@@ -134,7 +134,6 @@ def check_where(collection: Collection, where: object) -> None:
 
     Raises:
         ValidationError: It is none.
-        BackendError: The collection could not be read.
     """
     if where is None:
         return

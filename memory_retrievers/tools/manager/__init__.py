@@ -180,10 +180,6 @@ class MemoryManager:
         """The memories that answer a query best; nothing is counted as an access.
 
         A search by words alone embeds nothing: its hits have the similarity 0, and ``min_similarity`` leaves it alone.
-
-        Raises:
-            ValidationError: The query is longer than ``query_characters``.
-            EmbeddingError: The embedder failed.
         """
         check_length(request.query, most=self._retrieval.query_characters)
         self._store.check_category(request.filter.category)
@@ -200,10 +196,6 @@ class MemoryManager:
             top_k: The most hits to return, 1 to 1,000.
             min_similarity: The least similarity of a hit, 0 to 1.
             vector: Its vector as it would be stored, shape (d,), where that is known; None embeds it.
-
-        Raises:
-            ValidationError: The text is blank, or a number lies outside its range.
-            EmbeddingError: The embedder failed.
         """
         request = SearchRequest(text, filter, top_k=top_k, min_similarity=min_similarity)
 
@@ -267,9 +259,6 @@ class MemoryManager:
             memory: The memory.
             within: Only those with memories of this scope, or of one below it.
             limit: At most this many; None gives all.
-
-        Raises:
-            ValidationError: The scope is malformed.
         """
         return self._ledger.associations(memory.key, within=scopes.parse(within), now=self.now(), limit=limit)
 
@@ -278,20 +267,12 @@ class MemoryManager:
         return self._store.attempt(work)
 
     def prepare(self, drafts: Sequence[SemanticDraft]) -> None:
-        """Embed drafts that an attempt is going to store, before its transaction.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-        """
+        """Embed drafts that an attempt is going to store, before its transaction."""
         self._store.prepare([self._timed(draft) for draft in drafts])
 
     @contextmanager
     def transaction(self, *within: str) -> Iterator[None]:
-        """Several operations that change these scopes together: all of them are kept, or none.
-
-        Raises:
-            ConfigurationError: The store was opened read-only.
-        """
+        """Several operations that change these scopes together: all of them are kept, or none."""
         with self._writing() as store, store.transaction(*within):
             yield
 
@@ -308,9 +289,6 @@ class MemoryManager:
 
         Yields:
             The memories.
-
-        Raises:
-            ConfigurationError: The store was opened read-only.
         """
         found = find()
         while True:
@@ -326,7 +304,6 @@ class MemoryManager:
 
         Raises:
             ValidationError: A scope is malformed, an id is taken, or the store holds one of them back.
-            EmbeddingError: The embedder failed.
         """
         return [memory for memory, _ in self.add_with_vectors(drafts, replace=replace)]
 
@@ -396,9 +373,7 @@ class MemoryManager:
         corrects it. ``updated_at`` moves unless nothing is different.
 
         Raises:
-            NotFoundError: A memory is gone.
             ValidationError: A field breaks a rule, or an episode was given a content or category.
-            EmbeddingError: The embedder failed.
         """
         with self._writing() as store:
             return store.update_many([Revision(each.memory.key, each.revised, each.correct) for each in changes])
@@ -407,9 +382,7 @@ class MemoryManager:
         """Undo what made ``after`` of ``before``: a fact that said something new since has never said it.
 
         Raises:
-            NotFoundError: The memory is gone.
             ValidationError: What was changed then has been changed again since; nothing was changed.
-            EmbeddingError: The embedder failed.
         """
         names = [name for name in type(before).model_fields if name not in _MOVED_BY_USE]
         names = [name for name in names if getattr(before, name) != getattr(after, name)]

@@ -105,9 +105,6 @@ class Importance:
         """The memory with its importance as of now, which is no access.
 
         It stays as it was stored until the first access, and as it was set by hand.
-
-        Raises:
-            NotFoundError: It is gone.
         """
         now = self._store.now()
         if self._is_read_only:
@@ -131,7 +128,6 @@ class Importance:
 
         Raises:
             ValidationError: The score is not within 0 to 1.
-            NotFoundError: The memory is gone.
         """
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
             raise ValidationError(f"score must be between 0.0 and 1.0, not {score!r}")
@@ -148,11 +144,7 @@ class Importance:
         return after
 
     def clear(self, memory: AnyMemory) -> AnyMemory:
-        """Return a memory to the importance that follows from its use.
-
-        Raises:
-            NotFoundError: The memory is gone.
-        """
+        """Return a memory to the importance that follows from its use."""
         with self._writing() as store, store.transaction(memory.scope):
             before = store.get(memory.id, scope=memory.scope)
             after = self._followed(before.model_copy(update={"importance_pinned": False}), store.now())

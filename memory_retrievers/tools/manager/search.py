@@ -62,9 +62,6 @@ def search(
         settings: The parameters of scoring.
         vector: The unit vector to compare with, shape (d,), if one is stored; None embeds the query.
         retrieval: Whether open episodes are searched, and how; None searches what is stored alone.
-
-    Raises:
-        EmbeddingError: The embedder failed.
     """
     # 1. what each list finds, filtered before ranking
     now = store.now()
