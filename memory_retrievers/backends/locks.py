@@ -179,11 +179,6 @@ class FileLock:
 class Turnstile(FileLock):
     """A lock that nobody gets twice while another waits: who is next holds a second one, at which all others queue.
 
-    Args:
-        folder: Where its two files are.
-        name: Name of the one; the other has an ending.
-        access: Their modes, if they are made.
-
     Raises:
         ConfigurationError: A link or something else that is no plain file stands in the place of one.
         OSError: They cannot be opened.

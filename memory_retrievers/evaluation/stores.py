@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 class RememberedVectors:
     """An embedder that caches the vectors of another, under its id.
 
-    Args:
-        embedder: What embeds.
-        file: Where vectors are kept from one run to the next, an ``.npz`` file; None keeps them for this run.
-
     Raises:
         ConfigurationError: The file is there and holds no vectors of this embedder.
     """

@@ -47,14 +47,7 @@ FACTS_PER_EPISODE: Final = 20
 
 
 class FactConsolidator:
-    """Turns the episodes of a scope into facts.
-
-    Args:
-        store: Where both are.
-        retriever: Finds the facts that an episode touches.
-        language_model: Says what the episodes teach.
-        settings: When that is due, and what counts as the same fact.
-    """
+    """Turns the episodes of a scope into facts."""
 
     def __init__(
         self, store: MemoryStore, retriever: HybridRetriever, language_model: LanguageModel, settings: IngestionSettings

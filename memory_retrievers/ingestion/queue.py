@@ -37,13 +37,7 @@ class Claim:
 
 
 class MessageQueue:
-    """Messages on their way to become episodes.
-
-    Args:
-        conversations: Where they wait.
-        settings: When they are due.
-        clock: Tells what time it is.
-    """
+    """Messages on their way to become episodes."""
 
     def __init__(self, conversations: SQLConversations, *, settings: IngestionSettings, clock: Clock) -> None:
         self._conversations = conversations

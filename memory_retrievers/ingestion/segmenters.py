@@ -103,11 +103,7 @@ UNNAMED = Segment(messages=1, title="Conversation Segment", summary="", surprise
 
 
 class LanguageModelSegmenter:
-    """A ``protocols.Segmenter`` that leaves the boundaries, titles, summaries and surprise to a language model.
-
-    Args:
-        language_model: The model; ``language_models.adapt`` makes one of what the frameworks have.
-    """
+    """A ``protocols.Segmenter`` that leaves the boundaries, titles, summaries and surprise to a language model."""
 
     def __init__(self, language_model: LanguageModel) -> None:
         self._language_model = language_model

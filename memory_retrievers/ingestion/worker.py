@@ -74,13 +74,7 @@ def log_failure(outcome: str, error: Exception) -> None:
 
 
 class Worker:
-    """Processes all scopes in the background.
-
-    Args:
-        pipeline: Does the work.
-        conversations: Tells where something waits.
-        clock: Tells what time it is.
-    """
+    """Processes all scopes in the background."""
 
     def __init__(self, pipeline: IngestionPipeline, *, conversations: SQLConversations, clock: Clock) -> None:
         self._pipeline = pipeline

@@ -31,11 +31,6 @@ if TYPE_CHECKING:
 class Engine:
     """A store, the reading of it, and what waits to be reviewed.
 
-    Args:
-        parts: What it is made of.
-        storage: Where the memories are.
-        read_only: Only look: nothing is written, and nothing noted for review.
-
     Attributes:
         access: The modes of the files that are made.
         ingestion: What counts as the same fact, and as one that is near.

@@ -41,10 +41,6 @@ class RankingByRank:
     ``fused`` names memories in the order in which the lists do, the dense list first, and sorting keeps that order
     among equals. No tie is left for the further keys of the specification (newer, lower id): within a list every
     place is taken once, so two memories with equal sums and equal places by vector are one and the same.
-
-    Attributes:
-        lists: The two lists.
-        settings: What each weighs, and how many memories are taken.
     """
 
     lists: RankedLists

@@ -106,13 +106,7 @@ KindT = TypeVar("KindT", EpisodicMemory, SemanticMemory)
 
 
 class HybridRetriever:
-    """The read path over a store (specification §2.3).
-
-    Args:
-        store: Where to search.
-        settings: How to rank and show.
-        pending: Where retrievals wait for their review.
-    """
+    """The read path over a store (specification §2.3)."""
 
     def __init__(self, store: MemoryStore, *, settings: RetrievalSettings, pending: PendingReviewBuffer) -> None:
         self._store = store

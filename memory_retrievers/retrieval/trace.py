@@ -63,11 +63,7 @@ def vectors_of(rows: Sequence[int], fused: FusedRanking, store: MemoryStore) -> 
 
 @dataclass(frozen=True)
 class ScoreTrace:
-    """What speaks for the candidates of a ranking by scores; nothing is computed before it is asked for.
-
-    Attributes:
-        ranking: The ranking; candidates are named by their rows in the ledger.
-    """
+    """What speaks for the candidates of a ranking by scores; nothing is computed before it is asked for."""
 
     ranking: RankingByScore
 

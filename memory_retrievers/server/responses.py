@@ -81,14 +81,7 @@ ERRORS: Final[dict[int | str, dict[str, Any]]] = {
 
 
 class HTTPError(Exception):
-    """Error for a request that is refused before it reaches the memory.
-
-    Args:
-        status: The HTTP status.
-        error_type: The name of the error.
-        message: What to do about it.
-        headers: Sent along.
-    """
+    """Error for a request that is refused before it reaches the memory."""
 
     def __init__(self, status: int, error_type: str, message: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)

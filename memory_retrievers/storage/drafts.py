@@ -76,13 +76,7 @@ def means_same_day(known: SemanticMemory, text: str, *, day: datetime) -> bool:
 
 
 class KnownFacts:
-    """The facts that hold and say the same as one of some drafts; to be asked in the transaction that stores them.
-
-    Args:
-        ledger: Where facts are.
-        drafts: What is to be stored.
-        now: The moment of pending.
-    """
+    """The facts that hold and say the same as one of some drafts; to be asked in the transaction that stores them."""
 
     def __init__(self, ledger: SQLLedger, drafts: Iterable[SemanticDraft], *, now: datetime) -> None:
         self._now = now

@@ -78,11 +78,6 @@ class OpenEpisodes:
 
     The queue is what they are read from: a message is in it or in an episode, and one transaction moves it. Nothing
     is written for a search but vectors, which go on to the episode.
-
-    Args:
-        ledger: Where the queue is.
-        embedder: Embeds what has no vector.
-        read_only: Keep the vectors in memory.
     """
 
     def __init__(self, ledger: SQLLedger, embedder: StoreEmbedder, *, read_only: bool) -> None:

@@ -86,13 +86,7 @@ class Sessions:
 
 
 class Gate:
-    """Checks that every request has to pass, and headers that every answer gets.
-
-    Args:
-        app: What is behind it.
-        settings: Port of the window, and its limits.
-        sessions: Who may come in.
-    """
+    """Checks that every request has to pass, and headers that every answer gets."""
 
     def __init__(self, app: ASGIApp, *, settings: WindowSettings, sessions: Sessions) -> None:
         self._app = app

@@ -171,13 +171,7 @@ class Ask(Protocol):
 
 
 class CheckedLanguageModel:
-    """A ``protocols.LanguageModel`` whose answers are checked.
-
-    Args:
-        ask: How to ask.
-        ask_again: How to ask after an answer that could not be used.
-        name: What errors and the log call the model.
-    """
+    """A ``protocols.LanguageModel`` whose answers are checked."""
 
     def __init__(self, ask: Ask, ask_again: Ask, *, name: str) -> None:
         self._ask = ask

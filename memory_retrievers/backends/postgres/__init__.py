@@ -35,12 +35,6 @@ _logger = logging.getLogger("memory_retrievers")
 class PostgresLedger(SQLLedger):
     """A ``SQLLedger`` on PostgreSQL.
 
-    Args:
-        url: How to reach the database.
-        pool_size: How many connections to keep at most.
-        within: Confine every connection to this scope and those below it, see ``Database``.
-        read_only: Only look into tables that are there.
-
     Raises:
         ConfigurationError: A newer version of the package made the tables, or they cannot be made.
     """

@@ -264,11 +264,6 @@ class RankBM25KeywordIndex(PostingsKeywordIndex):
     """A ``protocols.KeywordIndex`` that searches by rank_bm25: for small stores, and as the reference for the others.
 
     The postings are kept up all the same, so that the store, or a copy of it, can be opened with either engine.
-
-    Args:
-        ledger: Where the passages are.
-        k1: Saturation of term counts.
-        b: How strongly long passages are discounted.
     """
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:

@@ -24,13 +24,7 @@ __all__ = ["Database", "FileState", "SQLiteLedger", "state_of_file"]
 
 
 class SQLiteLedger(SQLLedger):
-    """A ``SQLLedger`` on SQLite.
-
-    Args:
-        path: The file, made if it is missing; None keeps everything in memory.
-        read_only: Only look into a file that exists.
-        access: The modes of the files that are made.
-    """
+    """A ``SQLLedger`` on SQLite."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False, access: Access = PRIVATE) -> None:
         database = Database(path, read_only=read_only, access=access)

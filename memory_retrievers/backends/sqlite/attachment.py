@@ -54,11 +54,6 @@ if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread
 class AttachedFile:
     """The file of a database, which other processes may have open too.
 
-    Args:
-        path: The file.
-        access: The modes of the files that are made.
-        read_only: It is only looked into: nobody notices.
-
     Raises:
         StoreLockedError: Nothing can be written there.
         ConfigurationError: Something else stands in the place of a file or directory beside it.

@@ -311,11 +311,6 @@ class WriteThrough:
     """Writes changes of the store to a collection, touching only ids that were imported or created here.
 
     The store records each change in the transaction that makes it, so what cannot be written now is written later.
-
-    Args:
-        store: The store of the memories.
-        collection: The imported collection.
-        adoption: How memories become rows.
     """
 
     def __init__(self, store: MemoryStore, collection: Collection, adoption: Adoption) -> None:

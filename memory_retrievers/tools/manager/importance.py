@@ -39,14 +39,7 @@ def importance_of(access_count: int, days: float, *, max_accesses: int = 100) ->
 
 
 class Importance:
-    """Counts accesses and keeps importance in step with them.
-
-    Args:
-        store: Where the memories are.
-        settings: The numbers.
-        writing: Begins an operation that writes, and refuses where that is not allowed.
-        read_only: Count no accesses.
-    """
+    """Counts accesses and keeps importance in step with them."""
 
     def __init__(
         self,
