@@ -218,8 +218,6 @@ def evidence(
 ) -> dict[int, frozenset[str]]:
     """Find for each budget the gold turns whose whole text a reader of the rendered result sees.
 
-    Results with matches are rendered as excerpts within the budget; others with all their messages, and cut.
-
     Args:
         conversation: Conversation of the question.
         question: The question with its gold turns.

@@ -33,8 +33,6 @@ _QUESTION = re.compile(r"[?？][\s\"'”’)]*$")
 class BoundarySettings:
     """Weight of each observation as evidence for a boundary before a message; a sum of 1 makes a boundary.
 
-    The weights are round numbers near a logistic regression on conversations with known boundaries.
-
     Attributes:
         long_gap_hours: A pause of so long is a boundary by itself: another sitting.
         short_gap_minutes: From here on a pause is evidence.
@@ -135,8 +133,6 @@ def _phrases(messages: Sequence[Message], settings: BoundarySettings) -> list[fl
 
 def cohesion_falls(messages: Sequence[Message], vectors: Vectors, settings: BoundarySettings) -> list[float]:
     """Score the fall of cohesion at each place: the messages around it are alike within the sides, unlike across.
-
-    Vectors are compared after their mean is taken away, which makes the numbers alike for all embedders.
 
     Args:
         messages: The conversation, n messages in order.
@@ -282,8 +278,6 @@ def language(stretch: Sequence[Message], settings: SurpriseSettings) -> float:
 
 def novelty(centre: Vector, known: Sequence[Vector], settings: SurpriseSettings) -> float:
     """Rate the distance of a stretch from the nearest known episode, relative to the distances among these.
-
-    Only differences of cosines count, by their own deviation, which makes the numbers alike for all embedders.
 
     Args:
         centre: Unit vector of the stretch, shape (d,).

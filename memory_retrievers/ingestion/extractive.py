@@ -172,10 +172,7 @@ def _sentences(messages: Sequence[Message]) -> list[Sentence]:
 
 
 def _read(lines: list[str]) -> list[str]:
-    """Both ends of what was said, and of what is between what may take the beginning back, in place of that.
-
-    A sentence that is longer than a summary is read clause by clause, so that none is cut before what takes it back.
-    """
+    """Both ends of what was said, and of what is between what may take the beginning back, in place of that."""
     parts = (CLAUSE_END.split(line) if len(line) > SUMMARY_LENGTH else [line] for line in lines)
     lines = [part for each in parts for part in each if part]
     half = READ_SENTENCES // 2
@@ -202,10 +199,7 @@ def _rest(
     room: int,
     background: Mapping[str, int] | None,
 ) -> list[int]:
-    """Choose further sentences, each with those that it needs, by how much they add that is rare around.
-
-    They are chosen greedily by the weight of their new terms relative to their length, as long as one fits.
-    """
+    """Choose further sentences, each with those that it needs, by how much they add that is rare around."""
     lines = [f"{sentence.speaker}: {sentence.text}" for sentence in said]
     terms = [frozenset(analyze(line)) for line in lines]
     own = term_counts(lines)

@@ -346,8 +346,6 @@ _NAMESPACE: Final = uuid.UUID("5f0d5b5e-7d61-5c0a-9a53-2f6f1f0f7c11")
 def drafts_of(claim: Claim, segments: Sequence[Segment], *, settings: IngestionSettings) -> list[EpisodicDraft]:
     """Draft one episode per segment from the messages it takes, in order.
 
-    Titles and summaries that a model left blank are made of the messages themselves, so no segment is skipped.
-
     Args:
         claim: The messages of the conversation, in order.
         segments: The segments in order; each takes the next ``messages`` of the conversation.

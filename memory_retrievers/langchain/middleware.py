@@ -357,10 +357,7 @@ def _with_text(message: MessageT, text: str) -> MessageT:
 
 
 def _last_turn(messages: Sequence[BaseMessage]) -> tuple[int, int, int]:
-    """Where the last turn begins, where the user's words in it end, and where what others have answered since ends.
-
-    Who calls tools has not answered yet. A router, or another agent, may have, before this one is asked.
-    """
+    """Where the last turn begins, where the user's words in it end, and where what others have answered since ends."""
     asked = max((place for place, each in enumerate(messages, 1) if isinstance(each, HumanMessage)), default=0)
     answers = [(place, each) for place, each in enumerate(messages, 1) if isinstance(each, AIMessage)]
     start = max((place for place, _ in answers if place < asked), default=0)

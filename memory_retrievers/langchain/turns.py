@@ -212,10 +212,7 @@ class TurnMemory(ScopedByConfig):
 
 @contextmanager
 def going_on(outcome: str) -> Iterator[None]:
-    """Log what fails in the block, without any text, and go on, unless it is set up wrongly.
-
-    An answer is worth more than its memory.
-    """
+    """Log what fails in the block, without any text, and go on, unless it is set up wrongly."""
     try:
         yield
     except ConfigurationError:

@@ -283,9 +283,6 @@ def ranked_lists(
 ) -> RankedLists:
     """Search both indexes among the passages the selection lets through.
 
-    A memory takes the rank of its best passage in each list. The searches run in turn: at once, in two threads, they
-    were not faster (``benchmarks/parallel_search.py``).
-
     Args:
         store: Store to search.
         selection: Scope, kind and filters; they are applied before ranking in both lists.

@@ -84,8 +84,6 @@ def best_excerpts(
 ) -> RenderPlan:
     """Choose what is rendered without a budget: every fact, the best turn of every episode, and the best turns of all.
 
-    An episode without a matched turn is rendered by its summary.
-
     Args:
         facts: In rank order.
         episodes: In rank order.

@@ -257,10 +257,7 @@ class Explainer:
         return replace(absence, cosine=evidence.cosine, words=evidence.words, memory=explained)
 
     def _trace(self, plan: RetrievalPlan, *, about: tuple[Kind, int] | None = None) -> Trace:
-        """Search as a retrieval does, and keep what every stage gave.
-
-        Also the evidence of the memory ``about``, a kind and a row, whether it is returned or not.
-        """
+        """Search as a retrieval does, and keep what every stage gave."""
         store, settings = self._store, self._settings
 
         def find(vector: Vector) -> Trace:

@@ -209,8 +209,6 @@ def markdown_block(
 ) -> str:
     """Render a plan in the form of specification §2.6: facts first, then each episode with its summary and messages.
 
-    A section without memories is left out, and with none at all nothing is left.
-
     Args:
         facts: In rank order.
         episodes: In rank order.

@@ -73,8 +73,6 @@ def position_of(details: SceneDetails) -> int:
 def separator(before: PlacedEvent | None, event: PlacedEvent, *, settings: SceneSettings) -> str | None:
     """Choose the text between two events that are rendered one after the other; None for nothing.
 
-    Only the story so far has pauses. The text brings the blank lines around it.
-
     Args:
         before: The event rendered before; None if there is none.
         event: The event after the separator.

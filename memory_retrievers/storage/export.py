@@ -62,8 +62,6 @@ def export(
 ) -> int:
     """Write what a scope and those below it hold, or everything, as of one moment, into a new file.
 
-    Returns how many memories were written.
-
     Args:
         ledger: What holds it.
         target: The file.

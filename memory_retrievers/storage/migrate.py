@@ -70,8 +70,6 @@ def move(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = 
 def check(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = None) -> VerificationReport:
     """Compare the contents of the two stores, verify the target, and end the migration if both agree.
 
-    Every difference is among the problems of the report.
-
     Args:
         source: Where it was moved from.
         target: Where it is now.

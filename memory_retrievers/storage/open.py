@@ -122,10 +122,7 @@ def is_made(place: str | Path) -> bool:
 
 
 def noted_embedder(place: str | Path) -> str | None:
-    """Id of the embedder that filled a store; None if it has embedded nothing yet.
-
-    It only looks, also beside a process that writes the store; the store need not be of this version's schema.
-    """
+    """Id of the embedder that filled a store; None if it has embedded nothing yet."""
     if isinstance(place, str) and is_server(place):
         with required(PSYCOPG, POOL):
             from memory_retrievers.backends.postgres import migrations

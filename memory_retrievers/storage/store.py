@@ -312,8 +312,6 @@ class MemoryStore:
     ) -> FoundT:
         """Embed texts, and change the store in a transaction in which its vectors are still of that embedder.
 
-        Returns what ``change`` gave.
-
         Args:
             texts: The texts of each memory.
             change: Called with the passages of each memory, inside the transaction, and again if it was undone.

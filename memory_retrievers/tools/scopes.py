@@ -107,8 +107,6 @@ _NO_WORDS: Final = {_DEFAULT.scope: "No word of the text speaks for any other sc
 def suggestions(content: str, *, current_scope: str) -> list[Suggestion]:
     """Every scope that would suit, the best first; there is always one (specification §4.3).
 
-    Words count whole and in any case: "good" does not say "go".
-
     >>> [each.scope for each in suggestions("A good C++ tutorial", current_scope=".")]
     ['learning/programming', 'learning/general']
     """

@@ -104,8 +104,6 @@ def wider_scopes(
 ) -> list[JsonObject]:
     """Wider scopes in which a search that found nothing would find something, nearest first.
 
-    There are none where models may not name scopes.
-
     Args:
         context: Says what the root is.
         scope: Where nothing was found, as the store knows it.

@@ -164,10 +164,7 @@ class ProjectedVectorIndex(ExactVectorIndex):
         return self._best(self._ledger.eligible(selection, among=[*seen, *waiting]), vector, limit)
 
     def _nearest(self, vector: Vector, selection: Selection, limit: int, *, waiting: Sequence[int]) -> list[int]:
-        """Search the projection for visible passages.
-
-        Where the selection covers a good part of the store, enough of the very nearest are in it without a filter.
-        """
+        """Search the projection for visible passages."""
         depths: list[tuple[Selection | None, int]] = [(None, min(times * limit, MOST_OVERSHOT)) for times in OVERSHOTS]
         seen: list[int] = []
         for filtered, depth in [*depths, (selection, limit + min(len(waiting), limit))]:

@@ -36,8 +36,6 @@ class UnusableAnswerError(Exception):
 def asked(language_model: LanguageModel, system: str, user: str, schema: type[AnswerT]) -> AnswerT:
     """Ask a model and validate its answer again, since a user's own model may return anything.
 
-    A model from ``language_models.adapt`` has already asked twice and read JSON in text; that is not done here.
-
     Args:
         language_model: The model to ask.
         system: The system prompt.

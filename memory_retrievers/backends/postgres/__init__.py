@@ -100,10 +100,7 @@ class HNSWVectorIndex(ExactVectorIndex):
         super().close()
 
     def make(self, dimension: int) -> None:
-        """Create the missing parts of the index for vectors of this length, unless another process is doing it.
-
-        The tables stay in use.
-        """
+        """Create the missing parts of the index for vectors of this length, unless another process is doing it."""
         with self._postgres.alone("indexing") as connection:
             for partition in range(PARTITIONS):
                 if connection is None or self._stop.is_set():

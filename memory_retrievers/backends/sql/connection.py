@@ -143,10 +143,7 @@ class Dialect(Protocol):
         """
 
     def field(self, name: str, condition: ItemCondition) -> str:
-        """Condition on a field of the value of an item ``m``, by parameters as for :meth:`member`, never by ``!=``.
-
-        Only what is of the same type fits.
-        """
+        """Condition on a field of the value of an item ``m``, by parameters as for :meth:`member`, never by ``!=``."""
 
     def items_by_row(self, wanted: str) -> str:
         """Items ``m`` with their scopes ``p``, in an order that reads each page once."""

@@ -54,8 +54,6 @@ _NOTHING: Final = Hits([], [], [])
 class PostingsKeywordIndex:
     """A ``protocols.KeywordIndex`` over postings stored in the database.
 
-    A scope with a snapshot is counted in memory, a larger one read as one index range per term; both by one formula.
-
     Args:
         ledger: Where the passages are; the postings go into its database.
         k1: Saturation of term counts.

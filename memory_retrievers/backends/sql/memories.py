@@ -95,8 +95,6 @@ class StoredRecords(StoredRows):
     def profile_facts(self, *, scope: str, limit: int, now: datetime) -> list[SemanticMemory]:
         """List the valid facts of a scope that a model should always know, the pinned and the newest first.
 
-        They are guidelines, identity, preferences, and whatever was pinned.
-
         Args:
             scope: The scope.
             limit: Maximum number of facts.

@@ -62,10 +62,7 @@ class StoredPassages(Part):
         return where.laid_out(self.query(f"SELECT {where.LAYOUT} {seen}", values))
 
     def indexed(self, selection: Selection) -> list[int]:
-        """List the ids of all passages of the selection's scope and fields, whatever their state, ascending.
-
-        Word statistics are computed over these passages.
-        """
+        """List the ids of all passages of the selection's scope and fields, whatever their state, ascending."""
         seen = where.seen(self.dialect, selection, whatever_state=True)
         return sorted(self.column(f"SELECT p.id {seen}", where.parameters(self.dialect, selection)))
 

@@ -191,10 +191,7 @@ def remove_scope(connection: Connection, scope: str, *, include_child_scopes: bo
 
 
 def sweep(connection: Connection) -> None:
-    """Delete everything that nothing refers to any more.
-
-    Words of passages stay behind where a keyword engine that keeps none did the forgetting.
-    """
+    """Delete everything that nothing refers to any more."""
     events.sweep(connection)
     connection.execute("DELETE FROM postings WHERE passage NOT IN (SELECT id FROM passages)")
     connection.execute(f"DELETE FROM scopes WHERE {EMPTY_SCOPES}")

@@ -266,10 +266,7 @@ class Snapshots:
                     self._drop(key)
 
     def let_go_of_forgotten(self, *, idle: float) -> None:
-        """Leave nothing of what others have deleted in the snapshots that nobody has searched for so many seconds.
-
-        The next search of each lets them catch up with all the rest.
-        """
+        """Leave nothing of what others have deleted in the snapshots that nobody has searched for so many seconds."""
         now = time.monotonic()
         with self._lock:
             entries = {key: entry for key, entry in self._entries.items() if now - entry.used >= idle}

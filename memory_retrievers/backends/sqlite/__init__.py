@@ -49,10 +49,7 @@ class FileState:
 
 
 def state_of_file(path: Path, *, is_used: bool) -> FileState:
-    """Look into the file of a store, to which this process must not be connected unless some process is.
-
-    One that is closed is compared with its checksum.
-    """
+    """Look into the file of a store, to which this process must not be connected unless some process is."""
     try:
         if not is_used:
             check_seal(path)

@@ -58,10 +58,7 @@ NEXT: Final = "What must I not cook for Lou?"
 
 
 def load_history(*, scope: str, now: datetime) -> list[Draft]:
-    """The sample history up to a moment, ready for ``remember_many``: the episodes, oldest first, then the facts.
-
-    Ids are the same every time, so a store that knows them already holds the history.
-    """
+    """The sample history up to a moment, ready for ``remember_many``: the episodes, oldest first, then the facts."""
     history = _History.model_validate_json(resources.files(__name__).joinpath("history.json").read_bytes())
     learned = {fact: now - ago for fact, ago in history.learned_ago().items()}
     episodes = [_episode(record, scope=scope, now=now) for record in history.episodes]
