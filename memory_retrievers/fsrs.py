@@ -18,15 +18,13 @@ from memory_retrievers.models import EpisodicMemory, Rating
 if TYPE_CHECKING:
     import fsrs
 
-DECAY = 0.1542
-"""w20, the last of the 21 default parameters."""
+DECAY = 0.1542  # w20, the last of the 21 default parameters
 
 MIN_STABILITY = 0.001
 MAX_STABILITY = 36_500.0
 MAX_ELAPSED_DAYS = 36_500
 
-SURPRISE_BOOST = 0.5
-"""How much of the stability of a fresh memory full surprise adds."""
+SURPRISE_BOOST = 0.5  # how much of the stability of a fresh memory full surprise adds
 
 _MICROSECONDS_PER_DAY = 86_400_000_000
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # py-fsrs counts in dates; only the days between two of them matter

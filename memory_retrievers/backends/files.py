@@ -39,8 +39,7 @@ class Access:
     directory: int
 
 
-PRIVATE: Final = Access(0o600, 0o700)
-"""For the owner alone."""
+PRIVATE: Final = Access(0o600, 0o700)  # for the owner alone
 
 SHARED_GROUP: Final = Access(0o660, 0o2770)
 """For the group of the directory too, which what is made in it inherits."""

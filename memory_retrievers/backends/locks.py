@@ -22,14 +22,12 @@ else:
 _BEYOND: Final = 2**30
 """The byte that stands for the file where locks are on bytes, behind all that is ever written."""
 
-_STAYS: Final = 2.0
-"""Seconds that the thread which waits for a lock stays after the last time."""
+_STAYS: Final = 2.0  # seconds that the thread which waits for a lock stays after the last time
 
 _STAY: Final = 0.15
 """Seconds that a process which writes without a pause keeps its place while others wait for one."""
 
-_PAUSE: Final = 0.02
-"""Seconds without a write after which it has lost its place."""
+_PAUSE: Final = 0.02  # seconds without a write after which it has lost its place
 
 _QUEUE: Final = 0.5
 """Seconds to wait for a place: its holder may have been stopped, and the turn itself can be had without one."""

@@ -27,11 +27,8 @@ from memory_retrievers.errors import BackendError, ConfigurationError, StoreLock
 DIRECTORY: Final = "processes"
 """The directory in a store's own with the files of its processes, and with the locks that they share."""
 
-GATE: Final = "gate"
-"""Lock of who is just coming or going."""
-
-TURN: Final = "turn"
-"""Lock of who is writing."""
+GATE: Final = "gate"  # lock of who is just coming or going
+TURN: Final = "turn"  # lock of who is writing
 
 PATIENCE: Final = 60.0
 """Seconds to wait for a lock that others hold for moments only, or for one who has the store for itself."""

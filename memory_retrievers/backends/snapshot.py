@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from memory_retrievers.models.selection import Vector, Vectors
 
-NEVER: Final = np.iinfo(np.int64).max
-"""The moment of what never ends."""
+NEVER: Final = np.iinfo(np.int64).max  # the moment of what never ends
 
 _UNCONDITIONAL: Final = (None, None, None, None, None, None, ())
 _conditions_of: Final = attrgetter(
@@ -36,8 +35,7 @@ _conditions_of: Final = attrgetter(
 
 _CATEGORIES: Final = {category.value: code for code, category in enumerate(Category)}
 ORIGINS: Final = {origin.value: code for code, origin in enumerate(Origin)}
-UNKNOWN: Final = -1
-"""The code of a speaker, a category or an origin that there is not."""
+UNKNOWN: Final = -1  # the code of a speaker, a category or an origin that there is not
 
 _CHUNK: Final = 256
 """Rows per product: below the size at which BLAS wakes its threads, which costs more than it brings (measured: 8 ms

@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_NUMBER_BYTES: Final = 32
-"""What the number of a term takes, beside its letters and its entry."""
-
-_PASSAGE_BYTES: Final = 24
-"""What a passage takes beside its terms: its id, its memory, its length."""
+_NUMBER_BYTES: Final = 32  # what the number of a term takes, beside its letters and its entry
+_PASSAGE_BYTES: Final = 24  # what a passage takes beside its terms: its id, its memory, its length
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +35,7 @@ class Postings:
     frequencies: NDArray[np.int64]  # occurrences of the term in each of these passages, shape (sum of sizes,)
 
 
-_MOST_LAYERS: Final = 16
-"""So many layers of additions are kept apart before some are joined."""
+_MOST_LAYERS: Final = 16  # so many layers of additions are kept apart before some are joined
 
 
 class _Layer:

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 _FEW: Final = 256
 """Up to so many vectors are compared at once, without a first pass that leaves out what is far."""
 
-_STREAMED: Final = 8_192
-"""Rows per piece where a scope is too large for a snapshot."""
-
-_ROUNDING: Final = 1e-5
-"""More than the product of two unit vectors can be off by."""
+_STREAMED: Final = 8_192  # rows per piece where a scope is too large for a snapshot
+_ROUNDING: Final = 1e-5  # more than the product of two unit vectors can be off by
 
 
 @dataclass(frozen=True, slots=True)

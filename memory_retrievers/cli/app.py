@@ -97,8 +97,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-COMMANDS: Final[dict[str, Callable[..., None]]] = {}
-"""The commands by name, in no order."""
+COMMANDS: Final[dict[str, Callable[..., None]]] = {}  # the commands by name, in no order
 
 
 def listed(function: Callable[..., None]) -> Callable[..., None]:

@@ -40,8 +40,7 @@ PROFILES: Final[Mapping[str, Callable[[], RetrievalSettings]]] = {
 }
 """Ranking profiles by their names on the command line."""
 
-PROFILE_NAMES: Final = " or ".join(", ".join(PROFILES).rsplit(", ", 1))
-"""Names of the profiles for help texts."""
+PROFILE_NAMES: Final = " or ".join(", ".join(PROFILES).rsplit(", ", 1))  # names of the profiles for help texts
 
 
 def profile_named(name: str) -> RetrievalSettings:

@@ -34,8 +34,7 @@ FEWEST: Final = 30
 CAUTION: Final = 0.5
 """Share of the floor by questions that were made of memories which counts for those that people ask."""
 
-MOST: Final = 400
-"""Questions that are made of a store's own memories."""
+MOST: Final = 400  # questions that are made of a store's own memories
 
 _PAGE: Final = 500
 _RIDGE: Final = 1.0

@@ -15,11 +15,8 @@ from memory_retrievers.ingestion.extractive import fallback_summary, fallback_ti
 from memory_retrievers.models import EpisodicDraft, EpisodicMemory, Origin, SummaryBy
 from memory_retrievers.models.messages import Message
 
-PACE: Final = timedelta(seconds=1)
-"""Between two turns of a session, where only the session has a time."""
-
-LATER: Final = timedelta(days=1)
-"""Time from the last session to the questions."""
+PACE: Final = timedelta(seconds=1)  # between two turns of a session, where only the session has a time
+LATER: Final = timedelta(days=1)  # time from the last session to the questions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,8 +107,7 @@ TUNE: Final = "tune"
 HELD_OUT: Final = "held-out"
 DEFAULT: Final = "default"
 
-MOST_FACTS: Final = 100
-"""Number of facts that are ranked: as many as episodes can be."""
+MOST_FACTS: Final = 100  # number of facts that are ranked: as many as episodes can be
 
 _DEPTH: Final = 10
 _CHOSEN_BY: Final = f"nDCG@{_DEPTH}"

@@ -190,8 +190,7 @@ def _moment(when: str, path: Path) -> datetime:
     raise ValidationError(f'{path}: {when!r} is no time such as "1:56 pm on 8 May, 2023"')
 
 
-DEPTH: Final = 5
-"""Messages among which both statements are looked for."""
+DEPTH: Final = 5  # messages among which both statements are looked for
 
 CATEGORY: Final = "knowledge_update"
 

@@ -263,11 +263,8 @@ def _end(rendered: str, text: str) -> int | None:
     return min(ends, default=None)
 
 
-CONFIDENCE_95: Final = 1.959964
-"""The quantile of the normal distribution that leaves 2.5 % on either side."""
-
-RESAMPLES: Final = 2_000
-"""Number of draws of a bootstrap: enough for two digits."""
+CONFIDENCE_95: Final = 1.959964  # the quantile of the normal distribution that leaves 2.5 % on either side
+RESAMPLES: Final = 2_000  # number of draws of a bootstrap: enough for two digits
 
 
 class Interval(NamedTuple):

@@ -69,11 +69,8 @@ def changed(settings: RetrievalSettings, change: Mapping[str, object]) -> Retrie
     return RetrievalSettings.model_validate({**settings.model_dump(), **change})
 
 
-ALL: Final = "all"
-"""The category of a row over all questions."""
-
-_WITH_INTERVAL: Final = ("any@1", "any@5")
-"""Whose interval is a column of its own."""
+ALL: Final = "all"  # the category of a row over all questions
+_WITH_INTERVAL: Final = ("any@1", "any@5")  # whose interval is a column of its own
 
 _MISSING: Final = "–"
 

@@ -14,8 +14,7 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models.contents import Progress
 from memory_retrievers.settings import RetrievalSettings
 
-DEPTH: Final = 5
-"""Episodes among which an answer is looked for."""
+DEPTH: Final = 5  # episodes among which an answer is looked for
 
 LOSS: Final = 0.02
 """Share of the questions whose answer may be silenced, for the share of foreign questions that are."""

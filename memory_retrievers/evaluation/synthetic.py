@@ -31,24 +31,17 @@ if TYPE_CHECKING:
 
 CONVERSATIONS_BEGIN: Final = datetime(2024, 1, 8, 18, 30, tzinfo=UTC)
 SESSIONS: Final = 12
-TOPICS: Final = 3
-"""Number of topics of one sitting."""
-
-CHANGED: Final = "changed"
-"""It was one thing and is another now: the newer memory is right."""
-
-USED: Final = "used"
-"""Two facts of the same month, one of which has been used since: that one is right."""
+TOPICS: Final = 3  # number of topics of one sitting
+CHANGED: Final = "changed"  # it was one thing and is another now: the newer memory is right
+USED: Final = "used"  # two facts of the same month, one of which has been used since: that one is right
 
 KEPT: Final = "kept"
 """Something has been used for long, and another thing was tried once, later: the older memory is right."""
 
-AGELESS: Final = "ageless"
-"""A fact mentioned once, long ago, and similar ones since: age must not matter."""
+AGELESS: Final = "ageless"  # a fact mentioned once, long ago, and similar ones since: age must not matter
 
 START: Final = datetime(2024, 1, 5, 8, 0, tzinfo=UTC)
-DAYS: Final = 330
-"""Length of a life in days."""
+DAYS: Final = 330  # length of a life in days
 
 USES: Final = (4, 12, 30, 65, 120)
 """Days from the mention of a fact to its uses, for one that keeps being used; the intervals grow as in practice."""
@@ -270,8 +263,7 @@ def _turns(source: random.Random, numbers: Iterator[int], name: str, text: str) 
     return tuple(Turn(id=f"T{next(numbers)}", speaker=speaker, text=each) for speaker, each in said)
 
 
-WEIGHTS: Final = (0.0, None, 1.0)
-"""Decay weights to compare; None is the default."""
+WEIGHTS: Final = (0.0, None, 1.0)  # decay weights to compare; None is the default
 
 
 def measure_forgetting(

@@ -36,14 +36,12 @@ from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.storage.drafts import KnownFacts, as_new
 from memory_retrievers.storage.store import MemoryStore
 
-BATCH: Final = 10
-"""Number of episodes in one prompt; more would crowd the model's context."""
+BATCH: Final = 10  # number of episodes in one prompt; more would crowd the model's context
 
 BATCH_CHARACTERS: Final = 60_000
 """Largest number of characters of messages in one prompt, about 15,000 tokens, unless a single episode has more."""
 
-FACTS_PER_EPISODE: Final = 20
-"""Number of known facts looked up for each episode (specification §2.15)."""
+FACTS_PER_EPISODE: Final = 20  # number of known facts looked up for each episode (specification §2.15)
 
 
 class FactConsolidator:

@@ -20,29 +20,20 @@ from typing import Final
 from memory_retrievers.ingestion import cues
 from memory_retrievers.text import STOP_WORDS, analyze
 
-ELLIPTICAL: Final = 2
-"""A message of at most so many terms that say something answers the one before it."""
-
-BARE_LENGTH: Final = 40
-"""Characters of a sentence that may be a scrap of one."""
-
-CHOOSING: Final = 3
-"""A preference of at most so many terms does not say what it is about."""
+ELLIPTICAL: Final = 2  # a message of at most so many terms that say something answers the one before it
+BARE_LENGTH: Final = 40  # characters of a sentence that may be a scrap of one
+CHOOSING: Final = 3  # a preference of at most so many terms does not say what it is about
 
 LINKED: Final = 3
 """So many messages before it, of those that say something, a correction may take back, whatever words they have."""
 
-REACH: Final = 20
-"""So many messages before it a correction may take back by a word that both have."""
-
-MOST_NEEDED: Final = 150
-"""Sentences that one may need: more have no room in a summary, however short they are."""
+REACH: Final = 20  # so many messages before it a correction may take back by a word that both have
+MOST_NEEDED: Final = 150  # sentences that one may need: more have no room in a summary, however short they are
 
 CONTEXT: Final = 3
 """At most so many messages before the last are shown with it, where each answers the one before."""
 
-SHARED: Final = 0.5
-"""This share of the terms of the shorter one have two sentences that are about the same."""
+SHARED: Final = 0.5  # this share of the terms of the shorter one have two sentences that are about the same
 
 _CHAT = """
 hey hi hello bye thanks thank okay ok yeah yes yep wow oh well really also just like know think want need feel feeling
@@ -54,8 +45,7 @@ please maybe actually anyway say said says saying tell told talk talking come co
 since back around every another help helps helped love loved hope hear heard absolutely definitely totally haha lol btw
 course kind sort pretty quite thought wondering guess forget remember day days year years ago soon later good-bye us
 """
-WORDS_OF_CHAT: Final = STOP_WORDS | frozenset(_CHAT.split())
-"""Words that name nothing."""
+WORDS_OF_CHAT: Final = STOP_WORDS | frozenset(_CHAT.split())  # words that name nothing
 
 _CONTRACTED: Final = r"(?:ai|are|ca|could|did|do|does|had|has|have|is|might|must|need|should|was|were|wo|would)n['’]?t"
 _NEGATION: Final = re.compile(rf"\b(?:no|not|none|never|neither|nor|cannot|without|{_CONTRACTED})\b", re.IGNORECASE)

@@ -101,29 +101,15 @@ def _any_of(alternatives: tuple[str, ...], *, opening: bool = False) -> re.Patte
 CHANGE_OF_TOPIC: Final = _any_of(_CHANGES_OF_TOPIC, opening=True)
 """A message that opens with it says so itself: something else follows."""
 
-ASIDE: Final = _any_of(_ASIDES, opening=True)
-"""Phrases that often, but not always, open another topic."""
-
-GREETING: Final = _any_of(_GREETINGS, opening=True)
-"""A message that opens by greeting."""
-
-REUNION: Final = _any_of(_REUNIONS)
-"""Phrases said after a time apart."""
-
-FAREWELL: Final = _any_of(_FAREWELLS)
-"""Phrases that end a conversation."""
-
-CORRECTION: Final = _any_of(_CORRECTIONS)
-"""Something that was believed is not so."""
-
-WITHDRAWAL: Final = _any_of(_WITHDRAWALS)
-"""What was said just before is taken back, put off, or comes back."""
+ASIDE: Final = _any_of(_ASIDES, opening=True)  # phrases that often, but not always, open another topic
+GREETING: Final = _any_of(_GREETINGS, opening=True)  # a message that opens by greeting
+REUNION: Final = _any_of(_REUNIONS)  # phrases said after a time apart
+FAREWELL: Final = _any_of(_FAREWELLS)  # phrases that end a conversation
+CORRECTION: Final = _any_of(_CORRECTIONS)  # something that was believed is not so
+WITHDRAWAL: Final = _any_of(_WITHDRAWALS)  # what was said just before is taken back, put off, or comes back
 
 CHOICE: Final = _any_of(_CHOICES)
 """The speaker proposes or prefers something, which may be another thing than before."""
 
-EMPHASIS: Final = _any_of(_EMPHASIS)
-"""The speaker finds it remarkable."""
-
-LIFE_EVENT: Final = _any_of(_LIFE_EVENTS)
-"""Phrases about events that happen a few times in a life."""
+EMPHASIS: Final = _any_of(_EMPHASIS)  # the speaker finds it remarkable
+LIFE_EVENT: Final = _any_of(_LIFE_EVENTS)  # phrases about events that happen a few times in a life

@@ -19,11 +19,8 @@ from memory_retrievers.text.summaries import LENGTH_EXPONENT, rarest, sentences
 SUMMARY_LENGTH: Final = 300
 """Characters of a summary: two or three sentences, which an embedder still sees whole."""
 
-TITLE_LENGTH: Final = 60
-"""Characters of a title: a headline on one line."""
-
-EARLIER: Final = " Earlier: "
-"""Between what was settled last and what was said before it."""
+TITLE_LENGTH: Final = 60  # characters of a title: a headline on one line
+EARLIER: Final = " Earlier: "  # between what was settled last and what was said before it
 
 END_SHARE: Final = 0.3
 """What was settled last takes at most so much of a summary, unless its last sentence alone is longer."""
@@ -32,8 +29,7 @@ FREQUENCY_IN_SUMMARIES: Final = 0.5
 """How much it counts for a sentence that its words are said often: at 0 what is kept is what was rare, at 1 what was
 said over and over. The power of the logarithm of their number."""
 
-PHRASE_WORDS: Final = 3
-"""Longer runs of words are clauses, not names of things."""
+PHRASE_WORDS: Final = 3  # longer runs of words are clauses, not names of things
 
 READ_LENGTH: Final = 10_000
 """Characters of a message that are read: a pasted file must not keep everybody waiting."""
@@ -41,8 +37,7 @@ READ_LENGTH: Final = 10_000
 READ_SENTENCES: Final = 30
 """Sentences of a message that are looked at, from both ends: each may take back any of those before it."""
 
-SPEAKER_LENGTH: Final = 40
-"""A longer name of a speaker is cut, to leave room for what was said."""
+SPEAKER_LENGTH: Final = 40  # a longer name of a speaker is cut, to leave room for what was said
 
 AFTER_DETERMINER: Final = 2.0
 """A phrase after "the", "my" and the like, or with a capital letter, names a thing: it weighs twice."""
@@ -55,16 +50,13 @@ i we you he she they it who to let's i'll we'll you'll he'll she'll they'll i'd 
 everybody everyone anyone must may might shall can could will would should please not can't don't won't didn't couldn't
 did do does
 """
-_SUBJECTS: Final = frozenset(_BEFORE_VERBS.split())
-"""Words that a verb follows."""
+_SUBJECTS: Final = frozenset(_BEFORE_VERBS.split())  # words that a verb follows
 
 _TO_BE = "am is are was were be been being i'm you're he's she's it's we're they're that's"
-_BEING: Final = frozenset(_TO_BE.split())
-"""Words that tell how something is, where no determiner follows."""
+_BEING: Final = frozenset(_TO_BE.split())  # words that tell how something is, where no determiner follows
 
 _VERBS = "am is are was were has have had do does did will would can could should must may"
-_FINITE: Final = frozenset(_VERBS.split())
-"""Words before which a plural is a noun, since they are the verb."""
+_FINITE: Final = frozenset(_VERBS.split())  # words before which a plural is a noun, since they are the verb
 
 _FUNCTION_WORDS = """
 without within during until against between among upon onto toward towards although though whether alone alive

@@ -29,14 +29,9 @@ if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vectors
 
 
-MAX_FACT_LENGTH: Final = 1_000
-"""A fact is one sentence; what is longer is cut."""
-
-MAX_FACTS: Final = 200
-"""Twenty for each of the ten episodes that are shown at once; further ones are dropped."""
-
-MAX_KEYWORDS: Final = 10
-"""Two to five are asked for; from the eleventh on they are dropped."""
+MAX_FACT_LENGTH: Final = 1_000  # a fact is one sentence; what is longer is cut
+MAX_FACTS: Final = 200  # twenty for each of the ten episodes that are shown at once; further ones are dropped
+MAX_KEYWORDS: Final = 10  # two to five are asked for; from the eleventh on they are dropped
 
 _TASK: Final = """\
 You keep the long-term memory of an assistant. From episodes of its conversations you learn facts that stay true.
@@ -308,8 +303,7 @@ def _possible(proposal: FactChange, active: Mapping[str, SemanticMemory]) -> Fac
     return replace(proposal, action=Action.NEW, target=None) if proposal.action is Action.UPDATE else None
 
 
-NEAREST: Final = 5
-"""Number of the nearest facts that are compared."""
+NEAREST: Final = 5  # number of the nearest facts that are compared
 
 
 def find_existing(

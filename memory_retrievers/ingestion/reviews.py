@@ -27,8 +27,7 @@ from memory_retrievers.text import analyze, one_line, quote
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vectors
 
-BATCH: Final = 50
-"""Number of memories judged at once; the 200 reviews that a scope keeps may name a thousand."""
+BATCH: Final = 50  # number of memories judged at once; the 200 reviews that a scope keeps may name a thousand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

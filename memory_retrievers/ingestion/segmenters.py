@@ -22,8 +22,7 @@ SurpriseLevel: TypeAlias = Literal["low", "high", "extremely_high"]
 MAX_TITLE_LENGTH: Final = 300
 """5 to 15 words are asked for; what is longer is cut, so that an answer without end does not reach the store."""
 
-MAX_SUMMARY_LENGTH: Final = 1_000
-"""At most 50 words are asked for; likewise."""
+MAX_SUMMARY_LENGTH: Final = 1_000  # at most 50 words are asked for; likewise
 
 SYSTEM_PROMPT = """\
 You divide a conversation into episodes, for the long-term memory of an assistant.

@@ -38,8 +38,7 @@ _READINGS: Final = 2
 
 MadeT = TypeVar("MadeT")
 
-ReadTexts: TypeAlias = Callable[[Sequence[int]], Mapping[int, str]]
-"""Reads the texts of passages by their ids."""
+ReadTexts: TypeAlias = Callable[[Sequence[int]], Mapping[int, str]]  # reads the texts of passages by their ids
 
 ReadTimes: TypeAlias = Callable[[Sequence[int]], Mapping[int, int]]
 """Reads since when facts hold, in microseconds since 1970, by their rows."""

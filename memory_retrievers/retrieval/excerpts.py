@@ -40,8 +40,7 @@ LONGEST_SHARE: Final = 2 / 3
 READ_LENGTH: Final = 20_000
 """Characters of a message in which its parts are looked for: of a longer one, of its beginning and its end."""
 
-GAP: Final = " … "
-"""What stands for the parts of a message that are left out."""
+GAP: Final = " … "  # what stands for the parts of a message that are left out
 
 _PART: Final = re.compile(r".{1,240}?(?:(?<=[.!?…])\s+|(?<=[。！？])|\n+|\Z)|.{240}", re.DOTALL)
 """A sentence or a line, or so many characters of a longer one; all of them together are the text."""

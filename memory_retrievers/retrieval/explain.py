@@ -36,8 +36,7 @@ class Evidence(NamedTuple):
     words: tuple[str, ...]
 
 
-NO_EVIDENCE = Evidence(-1.0, ())
-"""Evidence of a memory that has been deleted meanwhile."""
+NO_EVIDENCE = Evidence(-1.0, ())  # evidence of a memory that has been deleted meanwhile
 
 
 class Trace(NamedTuple):

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 _BLOCK: Final = 65_536
 """Numbers of a product: below the size at which BLAS wakes its threads, which go on spinning on another core."""
 
-_AMONG: Final = 64
-"""Scores of which only the best is looked at first."""
+_AMONG: Final = 64  # scores of which only the best is looked at first
 
 _ALIGNED: Final = 64
 """Columns of a block are so many or a multiple, so that each number is rounded as in the product as a whole."""
@@ -157,11 +156,8 @@ def _weights_alone(candidates: Candidates) -> Floats:
     return candidates.repeats * candidates.idf * (candidates.frequencies > 0)
 
 
-REPETITION: Final = "repetition"
-"""The stage that takes from the score of an episode that a newer one repeats."""
-
-_COMPARED: Final = 1_024
-"""Episodes at most, the best, among which one is looked for that repeats another."""
+REPETITION: Final = "repetition"  # the stage that takes from the score of an episode that a newer one repeats
+_COMPARED: Final = 1_024  # episodes at most, the best, among which one is looked for that repeats another
 
 _NEARLY_THE_SAME: Final = 0.98
 """Cosine of two messages that are worth reading: of the same words it is more, also where a model rounds."""
@@ -238,8 +234,7 @@ def _nearly_the_same(candidates: Candidates, messages: list[tuple[int, int]]) ->
     return [each for each, is_near in zip(messages, near.tolist(), strict=True) if is_near]
 
 
-_BEST_PASSAGES: Final = 3
-"""Number of passages that score an episode as a whole."""
+_BEST_PASSAGES: Final = 3  # number of passages that score an episode as a whole
 
 
 class FusedLists(NamedTuple):

@@ -35,32 +35,18 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MEASURED: Final = 5
-"""Memories of a kind that are measured: the first by all else."""
-
-TOGETHER: Final = 4
-"""Passages of a memory that are measured as one text: its best."""
-
-MESSAGES: Final = 30
-"""Messages that are measured one by one: the best by all else."""
-
-MESSAGE_SHARE: Final = 0.5
-"""Weight of a message's MaxSim, as a share of that of a memory's."""
-
-_BESIDE: Final = 0.7
-"""What a word counts that is answered by the message before or after."""
-
-_STOP_WORD_SHARE: Final = 0.1
-"""Share of the passages that a word which is no search term counts as being in."""
-
-_BLOCK: Final = 200_000
-"""Multiplications of a block."""
+MEASURED: Final = 5  # memories of a kind that are measured: the first by all else
+TOGETHER: Final = 4  # passages of a memory that are measured as one text: its best
+MESSAGES: Final = 30  # messages that are measured one by one: the best by all else
+MESSAGE_SHARE: Final = 0.5  # weight of a message's MaxSim, as a share of that of a memory's
+_BESIDE: Final = 0.7  # what a word counts that is answered by the message before or after
+_STOP_WORD_SHARE: Final = 0.1  # share of the passages that a word which is no search term counts as being in
+_BLOCK: Final = 200_000  # multiplications of a block
 
 _KEPT_PASSAGES: Final = 2_000
 """Passages of a scope whose token vectors stay in memory, if they are no longer than most."""
 
-_KEPT_BYTES: Final = 1_200
-"""Bytes that the token vectors of most passages take."""
+_KEPT_BYTES: Final = 1_200  # bytes that the token vectors of most passages take
 
 
 class KeptTokens:

@@ -153,11 +153,8 @@ def shown_by_turns(episodes: Sequence[RetrievedMemory[EpisodicMemory]], *, detai
     return frozenset(place for place, each in enumerate(episodes) if shows_turns(each, detail=detail))
 
 
-MOST_EXCERPTS: Final = 10
-"""Number of messages that are rendered in place of a summary."""
-
-_LEAST_SHARE: Final = 0.5
-"""Least score of such a message relative to the best one."""
+MOST_EXCERPTS: Final = 10  # number of messages that are rendered in place of a summary
+_LEAST_SHARE: Final = 0.5  # least score of such a message relative to the best one
 
 
 def matching_messages(episode: RetrievedMemory[EpisodicMemory]) -> frozenset[int]:
@@ -180,8 +177,7 @@ def tells_details(detail: DetailLevel, *, rank: int, key_moment: bool) -> bool:
     return detail == DetailLevel.HIGH or (key_moment and rank <= _DETAILED_RANKS.get(detail, 0))
 
 
-NO_MEMORIES = "No relevant memories found."
-"""Answer of a tool in place of an empty block."""
+NO_MEMORIES = "No relevant memories found."  # answer of a tool in place of an empty block
 
 
 def nothing_told(found: Sized, max_tokens: int | None) -> str:
@@ -191,8 +187,7 @@ def nothing_told(found: Sized, max_tokens: int | None) -> str:
     return f"None of the memories found ({len(found)}) fits into {max_tokens} tokens."
 
 
-NO_RECENT_MEMORIES = "No recent memories found."
-"""Text in place of an empty block of recent memories."""
+NO_RECENT_MEMORIES = "No recent memories found."  # text in place of an empty block of recent memories
 
 _BLOCK_START = re.compile(r"^(?:(?=[#>+*`~<\[-])|([0-9]{1,9})(?=[.)] ))")
 """Positions where a backslash keeps a role from starting a block: before the mark, or after a list item's number."""

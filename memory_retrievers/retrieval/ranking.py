@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_LEAST_KIND_WEIGHT: Final = 0.05
-"""Least score of the best memory of a kind, however far it is from the query."""
+_LEAST_KIND_WEIGHT: Final = 0.05  # least score of the best memory of a kind, however far it is from the query
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ FEW_PASSAGES: Final = 20
 FEWEST_PASSAGES, MANY_PASSAGES = 5, 100
 """A scope is not taken to be smaller; and from here up it tells nothing for a memory that its scope has no more."""
 
-FURTHER: Final = 10.0
-"""Weight that every query is taken to have beside its terms; a rare word weighs 5 to 7."""
+FURTHER: Final = 10.0  # weight that every query is taken to have beside its terms; a rare word weighs 5 to 7
 
 KNOWN_PASSAGES: Final = 400
 """Passages of the smallest scopes that the weights are fitted on. A smaller one is taken to have as many where words
@@ -46,11 +45,8 @@ BACKGROUND: Final = 0.1, 0.05
 LEAST_SPREAD: Final = 0.02
 """A smaller deviation is not believed: where all passages say the same, none stands out."""
 
-MOST_DEVIATIONS: Final = 15.0
-"""What stands out further tells no more."""
-
-COVERAGE: Final = 2.0
-"""What the coverage of a passage counts beside its cosine."""
+MOST_DEVIATIONS: Final = 15.0  # what stands out further tells no more
+COVERAGE: Final = 2.0  # what the coverage of a passage counts beside its cosine
 
 NEARNESS: Final = (0.25, 0.4)
 """How near the words of a query are to the tokens of a memory that does not match at all, and how much nearer to one
@@ -132,8 +128,7 @@ _BUNDLED: Final = {
 _SAME_MATTER: Final = {"all-MiniLM-L6-v2-int8": 0.35}
 """Cosine from which two passages are taken to be about the same: unrelated ones of one person have 0.1 to 0.3."""
 
-_FORMER_NUMBERS: Final = 7
-"""Numbers of a calibration that was noted before it told whether a query is personal."""
+_FORMER_NUMBERS: Final = 7  # numbers of a calibration that was noted before it told whether a query is personal
 
 _OTHERS: Final = {kind: each._replace(floor=0.0) for kind, each in _BUNDLED.items()}
 _FITTED: Final = {"all-MiniLM-L6-v2-int8": _BUNDLED}

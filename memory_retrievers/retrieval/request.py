@@ -42,20 +42,17 @@ DEFAULT_FACTS: Final = 20
 _COMMON_FROM: Final = 10
 """A word that at most so many passages have is never common: among few passages shares mean little."""
 
-_MOST_FORMS: Final = 8
-"""Number of forms of one word that are searched."""
+_MOST_FORMS: Final = 8  # number of forms of one word that are searched
 
 _LOOKED_AT: Final = 50
 """Number of passages that are read for the name of somebody whom a question calls "my wife" or the like."""
 
-_LEAST_LETTERS: Final = 3
-"""A shorter word has no other forms: "e" and "è" are not one word."""
+_LEAST_LETTERS: Final = 3  # a shorter word has no other forms: "e" and "è" are not one word
 
 _FOLLOW_UP: Final = 200
 """A message of more characters says enough by itself, and so much of an earlier one is looked at."""
 
-_ECHOED: Final = 80
-"""Number of characters of a wrong value that an error message repeats."""
+_ECHOED: Final = 80  # number of characters of a wrong value that an error message repeats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

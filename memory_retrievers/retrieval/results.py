@@ -349,8 +349,7 @@ def _rounded(number: float) -> float:
 PROFILE_TOKENS: Final = 300
 """Tokens of a profile at most, unless its caller says otherwise: it stands in every prompt."""
 
-MOST_FACTS: Final = 200
-"""Facts that a profile is chosen from at most: more never fit."""
+MOST_FACTS: Final = 200  # facts that a profile is chosen from at most: more never fit
 
 _ORDER: Final = (Category.GUIDELINE, Category.IDENTITY, Category.PREFERENCE)
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 _NEXT_TO: Final = 0.5
 """Boost of an episode in the month after the queried one, or near a queried period: much is talked about later."""
 
-_READ: Final = 1_024
-"""Passages that may tell of plans, the newest, of which so many are read at most."""
+_READ: Final = 1_024  # passages that may tell of plans, the newest, of which so many are read at most
 
 
 def dated(began: NDArray[np.int64], question: Question) -> Floats:

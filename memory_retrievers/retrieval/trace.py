@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-ANSWER_SHARE: Final = 0.6
-"""Share of what a question is ahead of its answer that the answer gains."""
-
-QUESTION_DISCOUNT: Final = 0.05
-"""Share of its score that a question loses where it is answered."""
+ANSWER_SHARE: Final = 0.6  # share of what a question is ahead of its answer that the answer gains
+QUESTION_DISCOUNT: Final = 0.05  # share of its score that a question loses where it is answered
 
 _ASKS: Final = re.compile(r"[?？؟][^.!?…。！？؟]*$")
 

@@ -31,17 +31,10 @@ if TYPE_CHECKING:
 FADING: Final = 0.05
 """Rate per message at which an event of one star fades; one of n stars does so n² times as slowly."""
 
-UNFADING: Final = 5.0
-"""An event of five stars never counts for less."""
-
-LIKE_FROM: Final = 0.5
-"""From this cosine on an event is like what is asked for."""
-
-LIKENESS_WEIGHT: Final = 15.0
-"""Score added at a cosine of 1; it grows linearly from the threshold on."""
-
-KEYWORD_WEIGHT: Final = 3.0
-"""Score added for each point of BM25."""
+UNFADING: Final = 5.0  # an event of five stars never counts for less
+LIKE_FROM: Final = 0.5  # from this cosine on an event is like what is asked for
+LIKENESS_WEIGHT: Final = 15.0  # score added at a cosine of 1; it grows linearly from the threshold on
+KEYWORD_WEIGHT: Final = 3.0  # score added for each point of BM25
 
 _EVENTS: Final = pydantic.TypeAdapter(tuple[SceneEvent, ...])
 

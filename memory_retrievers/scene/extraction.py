@@ -15,17 +15,13 @@ from memory_retrievers.models.scenes import MOST_STARS, SEQUENCE_STEP, EventType
 from memory_retrievers.protocols import LanguageModel
 from memory_retrievers.text import one_line, quote
 
-MAX_SUMMARY_LENGTH: Final = 500
-"""8 to 18 words are asked for; what is longer is cut."""
-
-MAX_NAME_LENGTH: Final = 100
-"""Names, places and emotions are cut to this."""
+MAX_SUMMARY_LENGTH: Final = 500  # 8 to 18 words are asked for; what is longer is cut
+MAX_NAME_LENGTH: Final = 100  # names, places and emotions are cut to this
 
 MAX_NAMES: Final = 50
 """Largest number of witnesses, characters and emotions of one event; further ones are dropped."""
 
-USUAL_STARS: Final = 3
-"""Importance of an event for which the model gives none."""
+USUAL_STARS: Final = 3  # importance of an event for which the model gives none
 
 SYSTEM_PROMPT = """\
 You keep the memory of a role-played story. From its messages you extract the events that the story will come back to.

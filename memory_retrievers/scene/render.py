@@ -15,8 +15,7 @@ from memory_retrievers.settings import SCENE_BUDGET, SceneSettings
 from memory_retrievers.text import caseless, one_line
 from memory_retrievers.text.analysis import estimate_scene_tokens
 
-KNOWN_FROM: Final = 3
-"""Number of witnesses from which on an event is known to all, unless it is a secret."""
+KNOWN_FROM: Final = 3  # number of witnesses from which on an event is known to all, unless it is a secret
 
 
 class Part(StrEnum):
@@ -113,8 +112,7 @@ def _part_of(position: int, *, chat_length: int, settings: SceneSettings) -> Par
     return Part.STORY_SO_FAR
 
 
-_LINE_BREAK: Final = 1
-"""Cost of a line break in tokens, rounded up."""
+_LINE_BREAK: Final = 1  # cost of a line break in tokens, rounded up
 
 _UPSTREAM_EXTRA: Final = 5
 """Tokens that the reference implementation of this block adds to the estimate of each summary."""

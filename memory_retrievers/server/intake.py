@@ -135,8 +135,7 @@ _STRING: Final = re.compile(rb'"[^"]*"?')
 """A string or its unfinished rest, once escapes are out: a pattern that knew them would take memory for each."""
 
 _BRACKET: Final = re.compile(rb"[\[{\]}]")
-_QUOTES_OF_AN_ELEMENT: Final = 4
-"""At most, in what is JSON: a name and a string."""
+_QUOTES_OF_AN_ELEMENT: Final = 4  # at most, in what is JSON: a name and a string
 
 
 def check_shape(text: bytes, *, max_depth: int, max_elements: int) -> None:

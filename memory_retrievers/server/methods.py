@@ -30,8 +30,7 @@ from memory_retrievers.server.bodies import Body, ConversationId, Moment, Search
 
 __all__ = ["METHODS", "Method"]
 
-_PLACES: Final = ("scope", "within")
-"""Parameters that name a scope."""
+_PLACES: Final = ("scope", "within")  # parameters that name a scope
 
 _ARGUMENT: Final = re.compile(r"^ {4}(\w+): (.+?)(?=^ {4}\S|^\S|\Z)", re.DOTALL | re.MULTILINE)
 

@@ -166,11 +166,8 @@ CurrentRequest: TypeAlias = Annotated[RequestContext, Depends(RequestContext)]
 
 KEY_HEADER: Final = "idempotency-key"
 MAX_KEY_LENGTH: Final = 255
-KEEP_BYTES: Final = 8_000_000
-"""Of all answers together; the oldest go first."""
-
-MAX_ANSWER_BYTES: Final = 4_000_000
-"""Of one answer: a longer one is not kept, only that the request was done."""
+KEEP_BYTES: Final = 8_000_000  # of all answers together; the oldest go first
+MAX_ANSWER_BYTES: Final = 4_000_000  # of one answer: a longer one is not kept, only that the request was done
 
 _ENTRY_BYTES: Final = 1_000
 """Bytes that a key takes beside its answer, roughly, so that many small answers are bounded too."""

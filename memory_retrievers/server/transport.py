@@ -29,8 +29,7 @@ from memory_retrievers.retrieval.results import Profile, RecentResult, Retrieval
 from memory_retrievers.settings import checked_zone
 
 _TOKEN: Final = re.compile(r"[!-~]+")
-_LONGEST_WAIT: Final = 86_400
-"""Seconds; what is much longer no clock of the system takes."""
+_LONGEST_WAIT: Final = 86_400  # seconds; what is much longer no clock of the system takes
 
 _BY_NAME: Final[Mapping[str, type[MemoryRetrieversError]]] = {
     name: getattr(errors, name) for name in errors.__all__ if name != MissingExtraError.__name__
@@ -63,14 +62,12 @@ def failure_of(answer: httpx.Response) -> MemoryRetrieversError:
     return error
 
 
-DEFAULT_TIMEOUT: Final = 10.0
-"""Seconds to connect, to send, and between two pieces of an answer."""
+DEFAULT_TIMEOUT: Final = 10.0  # seconds to connect, to send, and between two pieces of an answer
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 
 _PREFIX: Final = "/api/v0"
-_PASSING: Final = frozenset({408, 429, 502, 503, 504})
-"""Statuses after which the same request may succeed."""
+_PASSING: Final = frozenset({408, 429, 502, 503, 504})  # statuses after which the same request may succeed
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 5.0

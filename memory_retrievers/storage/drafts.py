@@ -41,11 +41,8 @@ if TYPE_CHECKING:
 TOLD_BY_AGENTS: Final = frozenset({Origin.TOOL, Origin.API, Origin.CONSOLIDATION})
 """Where a fact that is stated again may come from; applications, collections and imports keep what they have stored."""
 
-NEAREST: Final = 20
-"""Nearest facts that are compared with a new one."""
-
-MOST_NEAR: Final = 5
-"""Facts at most that an answer names."""
+NEAREST: Final = 20  # nearest facts that are compared with a new one
+MOST_NEAR: Final = 5  # facts at most that an answer names
 
 
 class _FactKey(NamedTuple):

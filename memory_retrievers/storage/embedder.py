@@ -28,8 +28,7 @@ model cuts them up further."""
 EMBEDDED_CHARACTERS: Final = 250_000
 """The same for long texts, of which an embedder holds copies and lists of words; one text may be longer."""
 
-HELD: Final = 10.0
-"""Seconds that writers are held at most, while the last of a store's vectors are made anew."""
+HELD: Final = 10.0  # seconds that writers are held at most, while the last of a store's vectors are made anew
 
 _LOOK_AGAIN: Final = 0.01  # seconds
 

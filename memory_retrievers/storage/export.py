@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
 
 
-PAGE: Final = 256
-"""Lines that are stored in one transaction."""
+PAGE: Final = 256  # lines that are stored in one transaction
 
 PAGE_BYTES: Final = 16 * 2**20
 """Bytes of such lines from which on no more are read first: 256 long episodes could be gigabytes."""
@@ -47,8 +46,7 @@ PAGE_BYTES: Final = 16 * 2**20
 LARGEST_LINE: Final = 256 * 2**20
 """Bytes: a long episode with the vectors of its messages is one line, and so was all that waits in a scope."""
 
-_MAX_HEADER: Final = 1_000_000
-"""Bytes; a first line that is longer belongs to another kind of file."""
+_MAX_HEADER: Final = 1_000_000  # bytes; a first line that is longer belongs to another kind of file
 
 
 def export(

@@ -83,8 +83,7 @@ VERSION: Final = 7
 MOST_VALUES: Final = 5_000_000
 """Values in one line: up to format 6 a million messages that wait, with 5 each, were one; half a gigabyte, read."""
 
-DEEPEST: Final = 300
-"""How deep they may be nested: the metadata of a memory may be 255 deep."""
+DEEPEST: Final = 300  # how deep they may be nested: the metadata of a memory may be 255 deep
 
 _MOST_SHOWN: Final = 60  # characters of what is wrong
 

@@ -24,20 +24,11 @@ if TYPE_CHECKING:
     from memory_retrievers.models.storage import ItemCondition, StoredItem
     from memory_retrievers.storage.store import MemoryStore
 
-VALUE: Final = "value"
-"""The metadata key of an item's value."""
-
-Fits: TypeAlias = Callable[[Any], bool]
-"""Says of an item's value whether it fits."""
-
-_PAGE: Final = 256
-"""Items that are read at a time at most."""
-
-_DECIMALS: Final = 6
-"""Of a cosine; more are of the way it was computed."""
-
-_FEW: Final = 256
-"""Up to so many items that fit are found first, and then compared."""
+VALUE: Final = "value"  # the metadata key of an item's value
+Fits: TypeAlias = Callable[[Any], bool]  # says of an item's value whether it fits
+_PAGE: Final = 256  # items that are read at a time at most
+_DECIMALS: Final = 6  # of a cosine; more are of the way it was computed
+_FEW: Final = 256  # up to so many items that fit are found first, and then compared
 
 _LIKELY: Final = 4
 """How many times as many of the nearest items are looked at first as are asked for, since a filter fits many or few."""

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("memory_retrievers")
 
-PASSAGES_AT_ONCE: Final = EMBEDDED_TEXTS
-"""Passages that are embedded and kept at a time: what a crash can lose."""
+PASSAGES_AT_ONCE: Final = EMBEDDED_TEXTS  # passages that are embedded and kept at a time: what a crash can lose
 
 LAST: Final = 32
 """So many passages may be embedded while writers are held; twice as many with every further attempt."""
@@ -131,8 +130,7 @@ def _rebuild(store: MemoryStore) -> None:
         _logger.warning("the vector index could not be made anew and will be later: %s", error)
 
 
-EPISODES_AT_ONCE: Final = 16
-"""Episodes that are embedded and written at a time: what a crash can lose."""
+EPISODES_AT_ONCE: Final = 16  # episodes that are embedded and written at a time: what a crash can lose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 
 BEGUN: Final = "begun"
-COPIED: Final = "copied"
-"""The values of the note."""
+COPIED: Final = "copied"  # the values of the note
 
 
 def move(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = None) -> None:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from memory_retrievers.protocols import KeywordIndex, VectorIndex
 
 
-STORE_FILE: Final = "memory.db"
-"""The file in a store's directory that holds everything."""
+STORE_FILE: Final = "memory.db"  # the file in a store's directory that holds everything
 
 CHROMA_DIRECTORY: Final = "chroma"
 """Beside it, what Chroma keeps: a projection of the file, which can be thrown away at any time."""
@@ -206,11 +205,8 @@ def _keyword(parts: ResolvedOptions, ledger: SQLLedger) -> KeywordIndex:
     return engine(ledger, k1=parts.retrieval.bm25_k1, b=parts.retrieval.bm25_b)
 
 
-LOCK_FILE: Final = "LOCK"
-"""What versions before this one held a lock on, each of which writes a store alone."""
-
-OWNER_FILE: Final = "OWNER"
-"""Beside it, the number of their process."""
+LOCK_FILE: Final = "LOCK"  # what versions before this one held a lock on, each of which writes a store alone
+OWNER_FILE: Final = "OWNER"  # beside it, the number of their process
 
 
 @contextmanager

@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 EMBEDDED_BY_SEARCH: Final = 64
 """So many messages, the newest without a vector, are embedded by a search; the worker embeds the rest."""
 
-MOST_TURNS: Final = 4_096
-"""Turns that are kept in memory, of the scopes searched last: about 5 kB each."""
-
-TITLE_LENGTH: Final = 60
-"""Characters of the title that the first words of the user make."""
+MOST_TURNS: Final = 4_096  # turns that are kept in memory, of the scopes searched last: about 5 kB each
+TITLE_LENGTH: Final = 60  # characters of the title that the first words of the user make
 
 _NAMESPACE: Final = uuid.UUID("b0b3ef2c-7b8d-5d6e-8e6e-6a2d7f1c9a54")
 

@@ -78,8 +78,7 @@ class Revision(NamedTuple):
     restores: bool = False
 
 
-_ERASED_TOGETHER: Final = 256
-"""Episodes whose messages are erased in one transaction."""
+_ERASED_TOGETHER: Final = 256  # episodes whose messages are erased in one transaction
 
 
 _RETOLD_TOGETHER: Final = 100

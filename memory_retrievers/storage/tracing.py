@@ -22,20 +22,11 @@ from typing import Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
 
 from memory_retrievers.models import EpisodicMemory, SemanticMemory
 
-EMBED: Final = "embed"
-"""The question becomes a vector."""
-
-DENSE: Final = "dense"
-"""The nearest vectors, of one kind of memory."""
-
-BM25: Final = "bm25"
-"""The best by words, of one kind of memory."""
-
-RANK: Final = "rank"
-"""The lists become one, and forgetting is taken into account."""
-
-HYDRATE: Final = "hydrate"
-"""The memories themselves are read."""
+EMBED: Final = "embed"  # the question becomes a vector
+DENSE: Final = "dense"  # the nearest vectors, of one kind of memory
+BM25: Final = "bm25"  # the best by words, of one kind of memory
+RANK: Final = "rank"  # the lists become one, and forgetting is taken into account
+HYDRATE: Final = "hydrate"  # the memories themselves are read
 
 Observer: TypeAlias = Callable[[str], AbstractContextManager[object]]
 """Takes the name of a stage and gives the context manager that is entered while it lasts."""
@@ -80,8 +71,7 @@ def advance(done: int = 0, total: int = 0) -> None:
 CAPTURES_CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The variable of the environment that asks for content in spans: ``true``."""
 
-DURATION: Final = "gen_ai.client.operation.duration"
-"""The histogram of durations, in seconds."""
+DURATION: Final = "gen_ai.client.operation.duration"  # the histogram of durations, in seconds
 
 Operation: TypeAlias = Literal["search_memory", "upsert_memory", "update_memory", "delete_memory"]
 

@@ -19,8 +19,7 @@ import Stemmer
 MAX_WORD_LENGTH = 64
 """Longer words are cut into pieces of this length, which keeps every term and the cache of terms small."""
 
-MAX_PARTS = 16
-"""An identifier of more parts is cut after this many."""
+MAX_PARTS = 16  # an identifier of more parts is cut after this many
 
 _RECURS = 64
 """Up to so many characters a word or an identifier is likely to come again; a longer one is not worth its memory."""

@@ -61,8 +61,7 @@ _WITHOUT_SPACES: Final = (
     r"周末|週末|先週|先月|来週|来月|来年|昨年|一昨日|[月火水木金土日]曜日|어제|오늘|내일|지난|다음 (?:주|달)|작년|내년",
     r"[\d一二两兩三四五六七八九十] ?(?:年|月|日|天|号|號|周|週間|か月|ヶ月)|\d ?(?:년|월|일)",
 )
-_LOOKED_AT: Final = 10_000
-"""Characters of a text; what is longer is no answer to a question."""
+_LOOKED_AT: Final = 10_000  # characters of a text; what is longer is no answer to a question
 
 _TIME: Final = re.compile("|".join((_BEGINS_A_WORD, _BEHIND_A_DIGIT, *_WITHOUT_SPACES)), re.IGNORECASE)
 _ASCII_TIME: Final = re.compile(f"{_BEGINS_A_WORD}|{_BEHIND_A_DIGIT}", re.ASCII)

@@ -21,8 +21,7 @@ from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.text.analysis import analyze
 from memory_retrievers.text.languages import CHANGE_WORDS, without_accents
 
-COSINE_TOLERANCE: Final = 1e-6
-"""The cosine of equal vectors in 32 bits may fall short of 1 by about this much."""
+COSINE_TOLERANCE: Final = 1e-6  # the cosine of equal vectors in 32 bits may fall short of 1 by about this much
 
 _APOSTROPHES = re.compile("[\u2019\u2018\u201b\u02bc\u00b4\u0060]")
 _CLOSING_QUOTES = "\"'”’»)]}"
@@ -106,14 +105,12 @@ def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionS
     return discriminating_tokens(first) == discriminating_tokens(second) and not _says_otherwise(first, second)
 
 
-COMPARED_CHARACTERS: Final = 1_000
-"""Longer texts are no single facts, whose words could be compared."""
+COMPARED_CHARACTERS: Final = 1_000  # longer texts are no single facts, whose words could be compared
 
 COMPARED_TEXTS: Final = 50
 """Texts of a block that are compared with each other: each takes as long as all before it."""
 
-_FEW_WORDS: Final = 3
-"""Texts of fewer words, or written without spaces, are compared with all."""
+_FEW_WORDS: Final = 3  # texts of fewer words, or written without spaces, are compared with all
 
 SAME_FRAME: Final = 0.75
 """The share of two texts' other words that they have in common, from which on they are about the same thing."""

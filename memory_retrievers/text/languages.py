@@ -57,8 +57,7 @@ _ASKING: Final = {
 }
 """Words that alone tell the language of a question."""
 
-_ENOUGH: Final = 2
-"""So many common words of a language tell it, if English has fewer of its own."""
+_ENOUGH: Final = 2  # so many common words of a language tell it, if English has fewer of its own
 
 COMMON_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     word: tuple(name for name, words in LOCAL_STOP_WORDS.items() if word in words)
@@ -218,8 +217,7 @@ _KATAKANA_NAME: Final = (
     r"|コロナ|インフル|ハーフ|モデル|コック|シェフ|ナース|パート|ベテラン)(?![ァ-ヺー]))[ァ-ヺー]{2,8})"
 )
 """But for words for what somebody is."""
-_HUMBLE: Final = "[妻夫母父兄弟姉妹姪甥娘]|家内|息子|祖[母父]|[叔伯][母父]"
-"""Words for one's own relatives alone."""
+_HUMBLE: Final = "[妻夫母父兄弟姉妹姪甥娘]|家内|息子|祖[母父]|[叔伯][母父]"  # words for one's own relatives alone
 
 _LANGUAGES: Final = (
     _Language(

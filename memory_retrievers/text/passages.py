@@ -28,8 +28,7 @@ Searched: TypeAlias = Literal["summary", "turns"]
 ITEM_LENGTHS: Final = "text_lengths"
 """The metadata key of how long each of the texts is that the fact of a store's item is joined of, by newlines."""
 
-MAX_ITEM_TEXTS: Final = 32
-"""Texts of an item that have vectors of their own."""
+MAX_ITEM_TEXTS: Final = 32  # texts of an item that have vectors of their own
 
 _ITEM_PREFIX: Final = f"{ITEM} "
 _PREFIX: Final = f"{TURN} "
@@ -172,8 +171,7 @@ def said_text(message: Message) -> str:
     return f"{message.role}: {indexed_line(message.content)}"
 
 
-CUT: Final = "…"
-"""What stands in a block for the parts of a text that are left out."""
+CUT: Final = "…"  # what stands in a block for the parts of a text that are left out
 
 LEAST_SHOWN: Final = 20
 """Characters of a text that are to be given where others are left out, so that not any text is meant."""

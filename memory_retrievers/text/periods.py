@@ -15,8 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from memory_retrievers.text.languages import without_accents
 
-_LOOKED_AT: Final = 1_000
-"""Characters of a text; a question is no longer."""
+_LOOKED_AT: Final = 1_000  # characters of a text; a question is no longer
 
 
 def _numbered(lines: str) -> dict[str, int]:

@@ -43,11 +43,8 @@ from memory_retrievers.text.periods import (
     plain,
 )
 
-_LOOKED_AT: Final = 1_000
-"""Characters of a text; who plans says so at once."""
-
-_SOON_DAYS: Final = 14
-"""What is coming up is no further off."""
+_LOOKED_AT: Final = 1_000  # characters of a text; who plans says so at once
+_SOON_DAYS: Final = 14  # what is coming up is no further off
 
 _DAYS_ON: Final = {
     **dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening", "heute"), 0),
@@ -89,8 +86,7 @@ _NO_DAYS: Final = re.compile(_NO_DAY)
 _DAYS_OF_HABITS: Final = re.compile(
     rf"{_NO_DAY}|\b(?:{any_of(WEEKDAYS)})\b|\bin (?:{any_of(MONTHS)})\b|\bthe \d+(?:st|nd|rd|th)\b"
 )
-_MONTHS_AHEAD: Final = 8
-"""A month that is named alone is no further off."""
+_MONTHS_AHEAD: Final = 8  # a month that is named alone is no further off
 
 _ENDING: Final = r"(?:st|nd|rd|th|er|\.)?"
 _ORDINAL: Final = rf"(\d{{1,2}}){_ENDING}"

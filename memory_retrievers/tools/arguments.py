@@ -33,21 +33,15 @@ from memory_retrievers.models.fields import MAX_CONTENT_LENGTH, OWN_CATEGORY, UT
 from memory_retrievers.models.filters import MAX_FILTERS, FilterOptions, Filters, JsonScalar
 from memory_retrievers.settings import ToolSettings
 
-LARGEST_PAGE: Final = 1_000
-"""The most memories that one search or page gives."""
-
-ECHOED: Final = 80
-"""Characters of a wrong value that its error message quotes."""
+LARGEST_PAGE: Final = 1_000  # the most memories that one search or page gives
+ECHOED: Final = 80  # characters of a wrong value that its error message quotes
 
 WordT = TypeVar("WordT", bound=StrEnum)
 NumberT = TypeVar("NumberT", int, float)
 SizedT = TypeVar("SizedT")
 
-LONGEST_ID: Final = 1_000
-"""Characters of an id, as of all that a memory has for a name; scopes have fewer."""
-
-MOST_IDS: Final = 10_000
-"""Ids in one call; most tools take fewer, and say so themselves."""
+LONGEST_ID: Final = 1_000  # characters of an id, as of all that a memory has for a name; scopes have fewer
+MOST_IDS: Final = 10_000  # ids in one call; most tools take fewer, and say so themselves
 
 MOST_TAGS: Final = 10_000
 """Tags that ``ToolSettings.max_tags`` can allow at most, each of so many characters at most."""

@@ -16,8 +16,7 @@ from memory_retrievers.tools.responses import association_level, complete, previ
 from memory_retrievers.tools.store import MIN_SEMANTIC_COSINE
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
-MIN_STRENGTH: Final = 0.1
-"""What holds two memories together must be stronger than this."""
+MIN_STRENGTH: Final = 0.1  # what holds two memories together must be stronger than this
 
 MIN_SIMILAR: Final = 0.5
 MIN_CAUSAL_COSINE: Final = 0.6

@@ -23,11 +23,8 @@ MOST_ASSOCIATIONS: Final = 100
 
 _DECIMALS: Final = 6
 
-CONTENT_PREVIEW: Final = 50
-"""Characters of the content that ``standard`` answers show."""
-
-MOST_SAID: Final = 2_000
-"""Characters of an open episode that an answer shows at most."""
+CONTENT_PREVIEW: Final = 50  # characters of the content that ``standard`` answers show
+MOST_SAID: Final = 2_000  # characters of an open episode that an answer shows at most
 
 
 def text_of(memory: AnyMemory) -> str:
@@ -175,8 +172,7 @@ def levels(
     }
 
 
-MOST_STILL_KNOWN: Final = 2
-"""Messages, and facts, that an answer names beside what was deleted."""
+MOST_STILL_KNOWN: Final = 2  # messages, and facts, that an answer names beside what was deleted
 
 _SHOWN_OF_MESSAGE: Final = 120
 _LIKELY: Final = 0.5

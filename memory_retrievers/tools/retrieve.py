@@ -37,8 +37,7 @@ from memory_retrievers.tools.arguments import (
 from memory_retrievers.tools.responses import preview, respond
 from memory_retrievers.tools.tool import ToolContext, ToolOutput, compact_json
 
-ID_PREVIEW: Final = 60
-"""Characters of a memory's text that stand beside its id."""
+ID_PREVIEW: Final = 60  # characters of a memory's text that stand beside its id
 
 MOST_MESSAGES: Final = 2**53 - 1
 LARGEST_BUDGET: Final = 1_000_000

@@ -42,11 +42,8 @@ LARGEST_EXPANSION: Final = 5
 MOST_CANDIDATES: Final = 100
 MOST_CANDIDATES_AT_LAST: Final = 200
 LOWEST_MIN_SCORE: Final = 0.05
-MOST_LEFT_OUT: Final = 10
-"""Near-duplicates that one taken item excludes at most."""
-
-_TOLERANCE: Final = 1e-6
-"""A cosine in 32 bits may fall short by about this much."""
+MOST_LEFT_OUT: Final = 10  # near-duplicates that one taken item excludes at most
+_TOLERANCE: Final = 1e-6  # a cosine in 32 bits may fall short by about this much
 
 FoundT = TypeVar("FoundT")
 
@@ -133,8 +130,7 @@ def _candidates(context: ToolContext, scope: str, floor: float) -> Iterator[tupl
         yield everywhere, max(LOWEST_FLOOR, floor - LOWERED_BY)
 
 
-ASSOCIATIONS = 3
-"""Associations of a hit that are shown, strongest first."""
+ASSOCIATIONS = 3  # associations of a hit that are shown, strongest first
 
 _read_mode, _mode_schema = one_of(SearchMode, name="search_mode")
 _read_order, _order_schema = one_of(SortBy, name="sort_by", aliases={"similarity": SortBy.RELEVANCE})

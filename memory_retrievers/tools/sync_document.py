@@ -149,8 +149,7 @@ class EpisodeLine(_StoredLine):
 AnyLine: TypeAlias = MemoryLine | EpisodeLine
 
 _WRITTEN = "memory_id content scope metadata tags category created_at updated_at associations"
-_FORMAT: Final = frozenset(_WRITTEN.split())
-"""Keys that are written also where they are the default."""
+_FORMAT: Final = frozenset(_WRITTEN.split())  # keys that are written also where they are the default
 
 
 class AssociationLine(_Line):

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from memory_retrievers.tools.manager import MemoryManager
 
 
-ROOT: Final = "."
-"""Notation of the root itself."""
+ROOT: Final = "."  # notation of the root itself
 
 
 ResponseFormat: TypeAlias = Literal["levels", "plain"]
@@ -319,8 +318,7 @@ class Tool(Generic[ArgumentsT]):
             raise ValidationError(f"the arguments of {self.name} are nested too deeply: give them flat") from error
 
 
-AnyTool: TypeAlias = Tool[Any]
-"""A tool, whatever its arguments."""
+AnyTool: TypeAlias = Tool[Any]  # a tool, whatever its arguments
 
 ToolChoice: TypeAlias = Collection[str] | Literal["essential", "all", "read"]
 """Choice of the tools to offer: the four that a model needs, all, those that change nothing, or those named."""
@@ -337,8 +335,7 @@ _OPERATIONS: Final[Mapping[str, Operation]] = {
 }
 """What a tool is to OpenTelemetry; those that are not named here do nothing, or nothing but by ``AgentMemory``."""
 
-FAILURES: Final = (MemoryRetrieversError, NotImplementedError)
-"""Errors that a tool may raise."""
+FAILURES: Final = (MemoryRetrieversError, NotImplementedError)  # errors that a tool may raise
 
 
 def run_tool(tool: AnyTool, context: ToolContext, arguments: Mapping[str, object]) -> ToolOutput:

@@ -29,11 +29,8 @@ from memory_retrievers.tools.records import ended
 from memory_retrievers.tools.responses import complete, respond, text_of
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
-SEPARATOR: Final = "\n\n---\n\n"
-"""Separator of the originals where they are kept as they are."""
-
-SUMMARY_LENGTH: Final = 4_000
-"""The most characters of a consolidated memory."""
+SEPARATOR: Final = "\n\n---\n\n"  # separator of the originals where they are kept as they are
+SUMMARY_LENGTH: Final = 4_000  # the most characters of a consolidated memory
 
 _EXTRACTIVE: Final = "extractive"
 _STRATEGIES: Final = (_EXTRACTIVE, "auto")

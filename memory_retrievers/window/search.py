@@ -19,13 +19,11 @@ from memory_retrievers.window.views import Query, ScopeQuery, memory_shape, stag
 
 MOST_HITS: Final = 100
 
-MOST_COMPARED: Final = 2_000
-"""Facts, the newest of a scope, that are compared with each other for duplicates."""
+MOST_COMPARED: Final = 2_000  # facts, the newest of a scope, that are compared with each other for duplicates
 
 MOST_PAIRS: Final = 100
 
-_BLOCK: Final = 256
-"""Facts that are compared with all others at once."""
+_BLOCK: Final = 256  # facts that are compared with all others at once
 
 _PAGE: Final = 500
 

@@ -30,14 +30,12 @@ from memory_retrievers.server.settings import TrafficSettings
 if TYPE_CHECKING:
     from memory_retrievers.storage.diagnosis import Diagnosis
 
-MOST_UNDONE: Final = 500
-"""Changes that can be undone: the last."""
+MOST_UNDONE: Final = 500  # changes that can be undone: the last
 
 MOST_CHARACTERS: Final = 8_000_000
 """Characters that are held in memory to undo changes, of all of them together."""
 
-READ_BYTES: Final = 262_144
-"""So much is read of the end of a journal."""
+READ_BYTES: Final = 262_144  # so much is read of the end of a journal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,11 +202,8 @@ def _light(memory: AnyMemory) -> AnyMemory:
     return memory.model_copy(update={"messages": ()}) if isinstance(memory, EpisodicMemory) else memory
 
 
-FRESH_SECONDS: Final = 30.0
-"""So long a diagnosis is shown before another is made."""
-
-WAITED_SECONDS: Final = 0.4
-"""So long an answer waits for a diagnosis, which looks through the whole file."""
+FRESH_SECONDS: Final = 30.0  # so long a diagnosis is shown before another is made
+WAITED_SECONDS: Final = 0.4  # so long an answer waits for a diagnosis, which looks through the whole file
 
 
 class Doctor:

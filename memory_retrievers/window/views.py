@@ -23,11 +23,8 @@ from memory_retrievers.window.state import Doctor, Window
 if TYPE_CHECKING:
     from memory_retrievers.storage.diagnosis import Diagnosis, Finding, User
 
-MOST_SCOPES: Final = 100
-"""Scopes in a page of the tree."""
-
-MOST_CHANGES: Final = 200
-"""Memories that a comparison of two moments reads."""
+MOST_SCOPES: Final = 100  # scopes in a page of the tree
+MOST_CHANGES: Final = 200  # memories that a comparison of two moments reads
 
 MOST_DERIVED: Final = 100
 
@@ -305,8 +302,7 @@ def _process(user: User) -> JsonObject:
 
 
 MOST_MESSAGES: Final = 400
-MESSAGE_SHOWN: Final = 20_000
-"""Characters of a message that are shown."""
+MESSAGE_SHOWN: Final = 20_000  # characters of a message that are shown
 
 _DECIMALS: Final = 6
 _DAY: Final = timedelta(days=1)

@@ -41,8 +41,7 @@ LONGEST_BREAK: Final = 0.1
 """In the background so many passages are given to Chroma at once, and then searches have the interpreter for as long as
 that took, in seconds: Chroma's native code keeps its lock, and nobody can search meanwhile."""
 
-LAST_BATCHES: Final = 5
-"""So many batches are still fed when a store is closed; more are left to its next use."""
+LAST_BATCHES: Final = 5  # so many batches are still fed when a store is closed; more are left to its next use
 
 FIRST_PAUSE: Final = 60.0
 LONGEST_PAUSE: Final = 3_600.0

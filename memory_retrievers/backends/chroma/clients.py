@@ -68,14 +68,9 @@ def running_settings(identifier: str) -> Any:  # noqa: ANN401 - chromadb.config.
     return None if system is None else system.settings
 
 
-CHROMA_FILE: Final = "chroma.sqlite3"
-"""The file by which a directory is known to be Chroma's."""
-
-_SHOWN: Final = 20
-"""So many names of collections are listed when none of them is the one asked for."""
-
-_LONGEST: Final = 200
-"""Characters of what a server says that are passed on; some answer with a page of HTML."""
+CHROMA_FILE: Final = "chroma.sqlite3"  # the file by which a directory is known to be Chroma's
+_SHOWN: Final = 20  # so many names of collections are listed when none of them is the one asked for
+_LONGEST: Final = 200  # characters of what a server says that are passed on; some answer with a page of HTML
 
 
 def blank_unused(directory: Path) -> None:

@@ -32,11 +32,8 @@ if TYPE_CHECKING:
 ChromaClient: TypeAlias = "ClientAPI"
 
 NAME: Final = "memories"
-LOCK: Final = "chroma"
-"""The lock of the process that uses the directory, among those of the store's processes."""
-
-NEVER: Final = 2**53
-"""Stands for "does not expire": the largest moment that every JSON reader keeps exactly."""
+LOCK: Final = "chroma"  # the lock of the process that uses the directory, among those of the store's processes
+NEVER: Final = 2**53  # stands for "does not expire": the largest moment that every JSON reader keeps exactly
 
 MICROSECONDS: Final = 1_000_000
 PAGE: Final = 1_000

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 SERVER_TIMEOUT: Final = 300.0
 """Seconds to wait for the answer of a server: a small machine takes minutes for a long conversation."""
 
-_NO_SCHEMA: Final = frozenset({400, 404, 422, 501})
-"""Statuses with which a server refuses ``response_format``."""
+_NO_SCHEMA: Final = frozenset({400, 404, 422, 501})  # statuses with which a server refuses ``response_format``
 
 
 class _LangChainAsks:

@@ -24,19 +24,15 @@ from memory_retrievers.backends.sql.requests import note_request, under_way
 from memory_retrievers.errors import READ_ONLY, ConfigurationError
 from memory_retrievers.settings import POOL_SIZE
 
-_PATIENCE: Final = 30.0
-"""Seconds to wait for a connection of the pool, and for a transaction's turn."""
+_PATIENCE: Final = 30.0  # seconds to wait for a connection of the pool, and for a transaction's turn
 
 _SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 """Whatever the database's default is: a snapshot of before the wait for a turn would fail with who had it before."""
 
-_MOST_LOCKS: Final = 32
-"""A transaction that changes more scopes than this has the whole store to itself."""
-
-LEAST_CONNECTIONS: Final = 2
-"""One reads a snapshot, or holds a lock, while the other is asked."""
+_MOST_LOCKS: Final = 32  # a transaction that changes more scopes than this has the whole store to itself
+LEAST_CONNECTIONS: Final = 2  # one reads a snapshot, or holds a lock, while the other is asked
 
 _SETTINGS: Final = {
     "hnsw.iterative_scan": "strict_order",
@@ -46,8 +42,7 @@ _SETTINGS: Final = {
     "plan_cache_mode": "force_generic_plan",
 }
 
-_IDLE: Final = 0.5
-"""Seconds after which a connection is asked whether it is still alive before it is used."""
+_IDLE: Final = 0.5  # seconds after which a connection is asked whether it is still alive before it is used
 
 
 class Pool:

@@ -136,8 +136,7 @@ _OF_ANY_TABLE: Final = {
     "number_stays": f"{_REFUSED};",
 }
 
-FUNCTIONS: Final = (*_BODIES, *_OF_ANY_TABLE)
-"""The names of all trigger functions."""
+FUNCTIONS: Final = (*_BODIES, *_OF_ANY_TABLE)  # the names of all trigger functions
 
 
 def _function(name: str, *, also: str = "", as_owner: bool | None = None) -> str:
@@ -380,17 +379,10 @@ UNSAMPLE: Final[tuple[str, ...]] = (*_unsampled(_FIRST), _INDEXES)
 UNSAMPLE_CONVERSATIONS: Final = _unsampled(_CONVERSATIONS)
 """The same for the columns that conversations got later."""
 
-UNSAMPLE_FACTS: Final = _unsampled(_FACTS)
-"""The same for the former versions of facts."""
-
-UNSAMPLE_ITEMS: Final = _unsampled(_ITEMS)
-"""The same for the values of items."""
-
-UNSAMPLE_EVENTS: Final = _unsampled(_EVENTS)
-"""The same for who has changed memories."""
-
-UNSAMPLE_TOKENS: Final = _unsampled(_TOKENS)
-"""The same for the vectors of tokens."""
+UNSAMPLE_FACTS: Final = _unsampled(_FACTS)  # the same for the former versions of facts
+UNSAMPLE_ITEMS: Final = _unsampled(_ITEMS)  # the same for the values of items
+UNSAMPLE_EVENTS: Final = _unsampled(_EVENTS)  # the same for who has changed memories
+UNSAMPLE_TOKENS: Final = _unsampled(_TOKENS)  # the same for the vectors of tokens
 
 _SAMPLED: Final = """
     WITH parts AS (SELECT CAST(? AS regclass) AS relid UNION SELECT relid FROM pg_partition_tree(CAST(? AS regclass)))

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector, Vectors
     from memory_retrievers.models.storage import ItemCondition, OpenPlace
 
-Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
-"""What the ``?`` or ``:name`` of a statement stand for."""
+Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"  # what the ``?`` or ``:name`` of a statement stand for
 
 
 class ScopeState(NamedTuple):

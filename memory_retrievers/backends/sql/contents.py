@@ -20,14 +20,9 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import NewPassage
 
-PAGE: Final = 256
-"""Memories in a page."""
-
-QUEUE_BYTES: Final = 4 * 2**20
-"""Bytes of queued messages after which the next ones are a record of their own."""
-
-_MESSAGE_BYTES: Final = 1_000
-"""What a message counts for beside its words."""
+PAGE: Final = 256  # memories in a page
+QUEUE_BYTES: Final = 4 * 2**20  # bytes of queued messages after which the next ones are a record of their own
+_MESSAGE_BYTES: Final = 1_000  # what a message counts for beside its words
 
 _MEMORIES: Final = f"""
     SELECT m.row, {", ".join(f"m.{column}" for column in COLUMNS)}, m.kind, m.content, s.scope, e.messages

@@ -22,14 +22,12 @@ from memory_retrievers.models.management import Channel, MemoryEvent, MemoryEven
 KEPT_OF_A_TYPE: Final = 20
 """Entries of one type that a memory keeps, the newest: many reviews take nothing else from it."""
 
-KEPT_FORGOTTEN: Final = 1_000
-"""Entries about forgotten memories that a scope keeps, the newest."""
+KEPT_FORGOTTEN: Final = 1_000  # entries about forgotten memories that a scope keeps, the newest
 
 KEPT: Final = 1_000_000
 """Entries that a store keeps; on PostgreSQL each scope keeps those among the last so many of the store."""
 
-_MESSAGES: Final = "messages"
-"""The field of an entry that tells of queued messages."""
+_MESSAGES: Final = "messages"  # the field of an entry that tells of queued messages
 
 _BETWEEN_LOOKS: Final = 1_000
 """Entries that a process writes before it looks again whether there are too many in all."""

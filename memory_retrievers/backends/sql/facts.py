@@ -37,8 +37,7 @@ from memory_retrievers.text.duplicates import text_hash
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vectors
 
-PAGE: Final = 2_048
-"""Versions that are read at a time."""
+PAGE: Final = 2_048  # versions that are read at a time
 
 _OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _FIELDS: Final = "v.fact, v.category, v.keywords, v.valid_at, v.invalid_at"

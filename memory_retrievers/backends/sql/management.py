@@ -140,8 +140,7 @@ def _entry(key: MemoryKey, row: Sequence[Any]) -> AuditEntry:
     return AuditEntry(memory=key, type=AuditType(name), at=moment(at), old=old, new=new, reason=reason)
 
 
-_ALL: Final = 2**62
-"""A limit that is none."""
+_ALL: Final = 2**62  # a limit that is none
 
 
 class SQLManagement(Part):

@@ -39,8 +39,7 @@ _STANDING: Final = (
         for category in ("guideline", "identity", "preference")
     ),
 )
-_EVER: Final = datetime.min.replace(tzinfo=UTC)
-"""A moment by which nothing has expired."""
+_EVER: Final = datetime.min.replace(tzinfo=UTC)  # a moment by which nothing has expired
 _BEGINNING: Final = Position(created_at=2**63 - 1, id="")
 _PAGE: Final = f"""WHERE {_OF_SCOPE} AND {where.NOT_EXPIRED}
     AND m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)"""

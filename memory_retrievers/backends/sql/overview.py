@@ -18,11 +18,8 @@ from memory_retrievers.models import AnyMemory, Kind, scopes
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.results import Position
 
-TEXT_SHOWN: Final = 2_000
-"""Characters of a text in a page; the memory itself may hold a million."""
-
-METADATA_SHOWN: Final = 4_000
-"""Characters of metadata, as JSON, in a page: larger ones are left out."""
+TEXT_SHOWN: Final = 2_000  # characters of a text in a page; the memory itself may hold a million
+METADATA_SHOWN: Final = 4_000  # characters of metadata, as JSON, in a page: larger ones are left out
 
 _SHORTENED: Final = {
     "metadata": f"CASE WHEN length(m.metadata) <= {METADATA_SHOWN} THEN m.metadata ELSE '{{}}' END",

@@ -198,11 +198,8 @@ def _numbers(lists: Sequence[str]) -> NDArray[np.int64]:
     return np.fromstring(",".join(lists), np.int64, sep=",") if lists else np.empty(0, np.int64)
 
 
-KEPT_CHANGES: Final = 2_000
-"""Versions of a scope, the last ones, whose changes are kept at least."""
-
-TOO_MANY: Final = -1
-"""Stands for the memories of a version that changed too many to name."""
+KEPT_CHANGES: Final = 2_000  # versions of a scope, the last ones, whose changes are kept at least
+TOO_MANY: Final = -1  # stands for the memories of a version that changed too many to name
 
 
 def changed_since(connection: Connection, known: Mapping[int, int], now: Mapping[int, int]) -> set[int] | None:

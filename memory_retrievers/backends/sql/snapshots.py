@@ -47,11 +47,8 @@ _FEW: Final = 256
 _AT_ONCE: Final = 64
 """Passages of up to so many new memories are read with their vectors and texts, by one statement."""
 
-_GROWN: Final = 8
-"""Memories that a write changes at most for the snapshots to grow by it at once."""
-
-_ENTRY_BYTES: Final = 2_000
-"""What a snapshot takes beside its arrays' contents."""
+_GROWN: Final = 8  # memories that a write changes at most for the snapshots to grow by it at once
+_ENTRY_BYTES: Final = 2_000  # what a snapshot takes beside its arrays' contents
 
 _PASSAGE_BYTES: Final = 130
 _TERM_BYTES: Final = 16
@@ -65,8 +62,7 @@ _WIDE: Final = 5_000
 
 _CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-_PATIENCE: Final = 0.25
-"""Seconds that a search waits for its turn; then it goes on beside the others."""
+_PATIENCE: Final = 0.25  # seconds that a search waits for its turn; then it goes on beside the others
 
 
 class _Entry:

@@ -24,8 +24,7 @@ from memory_retrievers.models.selection import MAX_LENGTH_ERROR, TOKEN_WIDTHS, P
 from memory_retrievers.text import analyze
 from memory_retrievers.text.passages import passage_text, passage_texts, turn_place
 
-PAGE: Final = 256
-"""Passages in a page."""
+PAGE: Final = 256  # passages in a page
 
 _PASSAGES: Final = """
     SELECT p.id, p.memory, s.scope, m.kind, p.part, c.text FROM passages p JOIN passage_contents c ON c.passage = p.id

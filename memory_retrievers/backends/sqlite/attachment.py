@@ -43,8 +43,7 @@ _used_by_parent: set[Path] = set()
 # Reentrant: a store that is garbage collected while another is being opened is closed right then.
 opening = threading.RLock()
 
-FORK_PAUSE: Final = 5.0
-"""Seconds that a fork waits for what is being read and written."""
+FORK_PAUSE: Final = 5.0  # seconds that a fork waits for what is being read and written
 
 
 if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread that it does not have

@@ -32,17 +32,10 @@ from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.retrieval.explanations import ExplainedMemory, ExplainedRetrieval
 from memory_retrievers.retrieval.markdown import relative_time
 
-DEFAULT_LIMIT: Final = 200
-"""Number of memories of a scope that are shown, the newest."""
-
-MOST_MEMORIES: Final = 5_000
-"""Largest number of memories in all: a browser still scrolls through them."""
-
-MOST_SCOPES: Final = 500
-"""Number of scopes that are shown, the first by name."""
-
-MOST_WAITING: Final = 50
-"""Number of queued messages and of pending reviews of a scope that are shown."""
+DEFAULT_LIMIT: Final = 200  # number of memories of a scope that are shown, the newest
+MOST_MEMORIES: Final = 5_000  # largest number of memories in all: a browser still scrolls through them
+MOST_SCOPES: Final = 500  # number of scopes that are shown, the first by name
+MOST_WAITING: Final = 50  # number of queued messages and of pending reviews of a scope that are shown
 
 _SCRIPTS: Final = ("elements.js", "curves.js", "ranking.js", "page.js")
 _MARKUP: Final = re.compile("[<>&\u2028\u2029]")
@@ -143,8 +136,7 @@ def _sum(counts: Iterable[ScopeStatistics]) -> ScopeStatistics:
 MOST_CHARACTERS: Final = 2_000
 """Number of characters of a text that are shown; the memory itself may hold a million."""
 
-MOST_MESSAGES: Final = 40
-"""Number of messages of an episode that are shown, the first."""
+MOST_MESSAGES: Final = 40  # number of messages of an episode that are shown, the first
 
 _SHOWN_ELSEWHERE: Final = {"scope", "fact", "title", "summary", "category", "messages", "scene"}
 _EMPTY: Final[tuple[JsonValue, ...]] = (None, "", [], {})

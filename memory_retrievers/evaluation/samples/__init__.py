@@ -25,8 +25,7 @@ from memory_retrievers.models import (
 )
 from memory_retrievers.models.messages import Message
 
-SCOPE: Final = "user/ines"
-"""Scope of the sample history."""
+SCOPE: Final = "user/ines"  # scope of the sample history
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,7 @@ QUESTIONS: Final = (
 )
 """Three questions whose answers show hybrid search, the details of a key moment, and a fact that has changed."""
 
-NEXT: Final = "What must I not cook for Lou?"
-"""A question to go on with."""
+NEXT: Final = "What must I not cook for Lou?"  # a question to go on with
 
 
 def load_history(*, scope: str, now: datetime) -> list[Draft]:

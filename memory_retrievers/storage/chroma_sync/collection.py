@@ -19,17 +19,14 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.embeddings import AnyEmbedder, LangChainEmbeddings
     from memory_retrievers.models.selection import Vector
 
-PAGE: Final = 1_000
-"""Rows that are asked for at once; a page is one transaction of the store."""
+PAGE: Final = 1_000  # rows that are asked for at once; a page is one transaction of the store
 
 _MAX_PROBLEM: Final = 200
 _MAX_WHERE: Final = 10_000
-_MAX_CONDITIONS: Final = 100
-"""Chroma evaluates them for every row; nobody writes so many by hand."""
+_MAX_CONDITIONS: Final = 100  # Chroma evaluates them for every row; nobody writes so many by hand
 
 Metadata: TypeAlias = Mapping[str, object]
-Where: TypeAlias = dict[str, Any]
-"""Which rows, as Chroma's ``get`` takes it."""
+Where: TypeAlias = dict[str, Any]  # which rows, as Chroma's ``get`` takes it
 Include: TypeAlias = "list[Literal['documents', 'embeddings', 'metadatas', 'distances', 'uris', 'data']]"
 
 _EVERYTHING: Final[Include] = ["documents", "metadatas", "embeddings"]
@@ -295,8 +292,7 @@ def embedder_in(given: AnyCollection) -> AnyEmbedder | None:
 _CONTENT: Final = "_node_content"
 _OWN: Final = frozenset({_CONTENT, "_node_type", "document_id", "doc_id", "ref_doc_id"})
 
-_MAX_CONTENT: Final = 2_000_000
-"""Characters of a node that are parsed: a text that a memory may have, twice."""
+_MAX_CONTENT: Final = 2_000_000  # characters of a node that are parsed: a text that a memory may have, twice
 _MAX_TEMPLATE: Final = 1_000
 _MAX_KEYS: Final = 1_000
 _PLACES: Final = re.compile(r"\{(key|value|metadata_str|content)\}")

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.models.selection import Vector, Vectors
 
-_NOTE: Final = "adoption"
-"""The triggers of the store look into this note for ``write_through``."""
+_NOTE: Final = "adoption"  # the triggers of the store look into this note for ``write_through``
 
 
 class Adoption(BaseModel):
@@ -249,8 +248,7 @@ def unit(vector: Vector) -> Vector | Skip:
 
 
 _SAMPLES: Final = 5
-_MIN_COSINE: Final = 0.90
-"""Quantised or newer builds of a model stay above it; another model is nowhere near."""
+_MIN_COSINE: Final = 0.90  # quantised or newer builds of a model stay above it; another model is nowhere near
 
 
 def check_embedder(collection: Collection, adoption: Adoption, embed: Callable[[Sequence[str]], Vectors]) -> None:

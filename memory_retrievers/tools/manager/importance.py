@@ -18,8 +18,7 @@ from memory_retrievers.storage.store import MemoryStore
 DAY: Final = timedelta(days=1)
 RECENCY_WEIGHT: Final = 0.6
 FREQUENCY_WEIGHT: Final = 0.4
-RECENCY_DAYS: Final = 30
-"""After so many days without an access, recency has fallen to 1/e."""
+RECENCY_DAYS: Final = 30  # after so many days without an access, recency has fallen to 1/e
 
 
 def importance_of(access_count: int, days: float, *, max_accesses: int = 100) -> float:

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 _Queued: TypeAlias = "tuple[int, EpisodicMemory, list[OpenTurn]]"
 
-DEPTH: Final = 2
-"""Times ``top_k`` that each list contributes: the cut comes after sorting."""
+DEPTH: Final = 2  # times ``top_k`` that each list contributes: the cut comes after sorting
 
 _NOTHING: Final = Hits([], [], [])
 
