@@ -32,15 +32,10 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # py-fsrs counts in dates; only the d
 
 @dataclass(frozen=True, slots=True)
 class FsrsState:
-    """FSRS state of a memory.
+    """FSRS state of a memory."""
 
-    Attributes:
-        stability: Days until retrievability has fallen to 0.9; from 0.001 to 36,500.
-        difficulty: How hard it is to make the memory more stable; from 1 to 10.
-    """
-
-    stability: float
-    difficulty: float
+    stability: float  # days until retrievability has fallen to 0.9; from 0.001 to 36,500
+    difficulty: float  # how hard it is to make the memory more stable; from 1 to 10
 
 
 def initial_state(rating: Rating = Rating.GOOD, *, surprise: float = 0.0) -> FsrsState:
@@ -159,23 +154,15 @@ _DAY: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgettingCurve:
-    """A curve over days, counted from now: -2 is the day before yesterday.
+    """A curve over days, counted from now: -2 is the day before yesterday."""
 
-    Attributes:
-        created: When the episode was made.
-        reviewed: When it was last reviewed; None if it never was.
-        ahead: Where the curve ends.
-        now: Retrievability today, 0 to 1.
-        later: Retrievability where the curve ends.
-        points: Pairs of day and retrievability, in the order of days. The first is the last review, or when the episode
-            was made: what it was before a review is not kept.
-    """
-
-    created: float
-    reviewed: float | None
-    ahead: float
-    now: float
-    later: float
+    created: float  # when the episode was made
+    reviewed: float | None  # when it was last reviewed; None if it never was
+    ahead: float  # where the curve ends
+    now: float  # retrievability today, 0 to 1
+    later: float  # retrievability where the curve ends
+    # pairs of day and retrievability, in the order of days. The first is the last review, or when the episode was made:
+    # what it was before a review is not kept.
     points: tuple[tuple[float, float], ...]
 
 

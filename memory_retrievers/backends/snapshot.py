@@ -124,26 +124,19 @@ _MARKED: Final = ("began", "expires", "invalid", "categories", "valid")
 
 @dataclass(frozen=True)
 class ScopeSnapshot:
-    """The n passages of a scope and its fields, whatever their state, ascending by id.
+    """The n passages of a scope and its fields, whatever their state, ascending by id."""
 
-    Attributes:
-        columns: Arrays of shape (n,): passage id, memory row, place in the memory, code of the speaker, and whether it
-            tells a time; begin of the episode, expiry, end of validity; code of the category; begin of validity, and
-            when the memory was made; code of where it came from. Times are microseconds since 1970.
-        names: Names of the speakers by code.
-        vectors: Unit vectors, shape (n, d).
-        indexed: The terms of all but the last of them.
-        is_ordered: Whether passages of one memory are adjacent, in the order they were said.
-        unread: The texts of these last ones, whose terms are counted when somebody asks: who only writes never does.
-        attached: What was made of this snapshot and goes with it, by name.
-    """
-
+    # arrays of shape (n,): passage id, memory row, place in the memory, code of the speaker, and whether it tells a
+    # time; begin of the episode, expiry, end of validity; code of the category; begin of validity, and when the memory
+    # was made; code of where it came from. Times are microseconds since 1970.
     columns: Mapping[str, Growing]
-    names: tuple[str, ...]
-    vectors: Growing
-    indexed: TermBlock
-    is_ordered: bool = True
+    names: tuple[str, ...]  # names of the speakers by code
+    vectors: Growing  # unit vectors, shape (n, d)
+    indexed: TermBlock  # the terms of all but the last of them
+    is_ordered: bool = True  # whether passages of one memory are adjacent, in the order they were said
+    # the texts of these last ones, whose terms are counted when somebody asks: who only writes never does
     unread: tuple[str, ...] = ()
+    # what was made of this snapshot and goes with it, by name
     attached: dict[str, tuple[Any, int]] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -191,19 +191,13 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
 
 @dataclass(frozen=True)
 class TermBlock:
-    """Immutable term index of the n passages of one scope and its fields.
+    """Immutable term index of the n passages of one scope and its fields."""
 
-    Attributes:
-        ids: Passage ids, ascending, shape (n,). A position is an index into this array.
-        memories: Rows of their memories, shape (n,).
-        lengths: Number of terms of each passage, shape (n,).
-        postings: For each term an array of shape (2, number of passages with it): positions, and occurrences below
-            them.
-    """
-
+    # passage ids, ascending, shape (n,). A position is an index into this array.
     ids: NDArray[np.int64]
-    memories: NDArray[np.int64]
-    lengths: NDArray[np.float64]
+    memories: NDArray[np.int64]  # rows of their memories, shape (n,)
+    lengths: NDArray[np.float64]  # number of terms of each passage, shape (n,)
+    # for each term an array of shape (2, number of passages with it): positions, and occurrences below them
     postings: LayeredPostings
 
     @property

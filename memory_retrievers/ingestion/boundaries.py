@@ -31,43 +31,29 @@ _QUESTION = re.compile(r"[?？][\s\"'”’)]*$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundarySettings:
-    """Weight of each observation as evidence for a boundary before a message; a sum of 1 makes a boundary.
+    """Weight of each observation as evidence for a boundary before a message; a sum of 1 makes a boundary."""
 
-    Attributes:
-        long_gap_hours: A pause of so long is a boundary by itself: another sitting.
-        short_gap_minutes: From here on a pause is evidence.
-        unusual_gap: A pause counts only if so many times the usual one: who writes once a day makes no pauses.
-        short_gap: Weight of such a shorter pause.
-        change_of_topic: Weight of an announced change ("on another note").
-        aside: Weight of a phrase that may open a topic ("by the way").
-        greeting: Weight of a greeting, unless it answers one. Nearly a boundary: nobody greets in the middle of a talk,
-            save in "Hey, that's great!".
-        reunion: Weight of a phrase said after a time apart ("how have you been").
-        farewell: Weight of a goodbye just before, unless another follows.
-        open_question: Weight of a question just before: an answer is due.
-        cohesion: Weight of a complete fall of cohesion. By itself it makes a boundary only where nothing is shared.
-        span: Messages on either side whose cohesion is compared; more blur the place, fewer are chance.
-        ordinary_fall: Cohesion falls so much anywhere, which is no evidence.
-        complete_fall: A fall so great counts in full, a greater one more, so that the deepest of neighbours wins.
-            Inside a topic fewer than one place in a hundred reaches it.
-        shortest: Messages between two boundaries, unless a long pause parts them: a greeting and its answer are too
-            few.
-    """
-
-    long_gap_hours: float = 4.0
-    short_gap_minutes: float = 30.0
+    long_gap_hours: float = 4.0  # a pause of so long is a boundary by itself: another sitting
+    short_gap_minutes: float = 30.0  # from here on a pause is evidence
+    # a pause counts only if so many times the usual one: who writes once a day makes no pauses
     unusual_gap: float = 8.0
-    short_gap: float = 0.5
-    change_of_topic: float = 1.0
-    aside: float = 0.7
+    short_gap: float = 0.5  # weight of such a shorter pause
+    change_of_topic: float = 1.0  # weight of an announced change ("on another note")
+    aside: float = 0.7  # weight of a phrase that may open a topic ("by the way")
+    # weight of a greeting, unless it answers one. Nearly a boundary: nobody greets in the middle of a talk, save in
+    # "Hey, that's great!".
     greeting: float = 0.8
-    reunion: float = 0.3
-    farewell: float = 0.4
-    open_question: float = -0.3
+    reunion: float = 0.3  # weight of a phrase said after a time apart ("how have you been")
+    farewell: float = 0.4  # weight of a goodbye just before, unless another follows
+    open_question: float = -0.3  # weight of a question just before: an answer is due
+    # weight of a complete fall of cohesion. By itself it makes a boundary only where nothing is shared.
     cohesion: float = 1.0
-    span: int = 3
-    ordinary_fall: float = 0.1
+    span: int = 3  # messages on either side whose cohesion is compared; more blur the place, fewer are chance
+    ordinary_fall: float = 0.1  # cohesion falls so much anywhere, which is no evidence
+    # a fall so great counts in full, a greater one more, so that the deepest of neighbours wins. Inside a topic fewer
+    # than one place in a hundred reaches it.
     complete_fall: float = 0.6
+    # messages between two boundaries, unless a long pause parts them: a greeting and its answer are too few
     shortest: int = 3
 
 
@@ -199,39 +185,25 @@ class SurpriseSettings:
 
     ``surprise = ordinary + stronger × max(novelty, language) + weaker × min(novelty, language)``: one of the two makes
     an episode notable (0.6), only both together a key moment (0.7) or something extraordinary (0.9).
-
-    Attributes:
-        ordinary: The level of what is neither new nor emphatic, and of the first episode of a scope.
-        stronger: 0.2 + 0.4 is the level "high".
-        weaker: 0.2 + 0.4 + 0.3 is the level "extremely high".
-        enough_known: With fewer known episodes nobody knows what is usual, and nothing is new.
-        usual_distance: Up to so many standard deviations farther from the nearest known episode than these are from
-            their own nearest, nothing is new; half of all segments are within.
-        strange_distance: From here on everything is; one in fifty segments is.
-        least_deviation: Cosines of episodes that are all alike deviate by chance, and less than this tells nothing.
-        life_event: The mention of a rare event is notable by itself.
-        correction: Share of corrections ("actually", "no, I meant").
-        full_corrections: So many of them count in full: one is a slip of the tongue.
-        changed_number: Share of a correction that names a number.
-        emphasis: Share of emphatic messages ("never", "!!").
-        usual_emphasis: This part of all messages is emphatic in lively talk.
-        full_emphasis: From this part on emphasis counts in full.
     """
 
-    ordinary: float = 0.2
-    stronger: float = 0.4
-    weaker: float = 0.3
-    enough_known: int = 3
+    ordinary: float = 0.2  # the level of what is neither new nor emphatic, and of the first episode of a scope
+    stronger: float = 0.4  # 0.2 + 0.4 is the level "high"
+    weaker: float = 0.3  # 0.2 + 0.4 + 0.3 is the level "extremely high"
+    enough_known: int = 3  # with fewer known episodes nobody knows what is usual, and nothing is new
+    # up to so many standard deviations farther from the nearest known episode than these are from their own nearest,
+    # nothing is new; half of all segments are within
     usual_distance: float = 0.5
-    strange_distance: float = 2.5
+    strange_distance: float = 2.5  # from here on everything is; one in fifty segments is
+    # cosines of episodes that are all alike deviate by chance, and less than this tells nothing
     least_deviation: float = 0.05
-    life_event: float = 1.0
-    correction: float = 0.4
-    full_corrections: int = 2
-    changed_number: float = 0.3
-    emphasis: float = 0.4
-    usual_emphasis: float = 0.3
-    full_emphasis: float = 0.8
+    life_event: float = 1.0  # the mention of a rare event is notable by itself
+    correction: float = 0.4  # share of corrections ("actually", "no, I meant")
+    full_corrections: int = 2  # so many of them count in full: one is a slip of the tongue
+    changed_number: float = 0.3  # share of a correction that names a number
+    emphasis: float = 0.4  # share of emphatic messages ("never", "!!")
+    usual_emphasis: float = 0.3  # this part of all messages is emphatic in lively talk
+    full_emphasis: float = 0.8  # from this part on emphasis counts in full
 
 
 def surprises(

@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 class Engine:
     """A store, the reading of it, and what waits to be reviewed.
 
-    Attributes:
-        access: The modes of the files that are made.
-        ingestion: What counts as the same fact, and as one that is near.
-
     Raises:
         ConfigurationError: The store cannot be opened in this way.
         EmbeddingMismatchError: The store was filled with another embedder.
@@ -60,8 +56,8 @@ class Engine:
             raise
         self._parts = parts
         self.read_only = read_only
-        self.access = parts.access
-        self.ingestion = parts.ingestion
+        self.access = parts.access  # the modes of the files that are made
+        self.ingestion = parts.ingestion  # what counts as the same fact, and as one that is near
         self.pending = PendingReviewBuffer(self.store)
         self.retriever = HybridRetriever(self.store, settings=parts.retrieval, pending=self.pending)
         self.missing_tokens = MissingTokens(self.store)

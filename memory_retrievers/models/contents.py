@@ -92,32 +92,20 @@ Record: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """Everything that some scopes hold, as of one point in time. Each iterator reads page by page, once, in this order.
+    """Everything that some scopes hold, as of one point in time; each iterator reads page by page, once, in order."""
 
-    Attributes:
-        notes: What the store remembers about itself.
-        counts: How many records of each kind there are, by the names of the iterators.
-        memories: The memories by scope, ``created_at`` and id.
-        versions: What facts have said before, by scope, id and time.
-        pending_reviews: The pending reviews that are part of no job, by scope and ``created_at``.
-        review_jobs: The review jobs with their reviews, by scope, oldest first.
-        queues: The messages that wait, by scope and conversation.
-        associations: The associations of these memories, by scope and id.
-        audit: The entries that the audit has of them, by scope, id and time.
-        events: What happened to them, by scope and id, in order.
-        characters: The characters of their stories, by scope, in the order in which they appeared.
-    """
-
-    notes: Mapping[str, str]
-    counts: Mapping[str, int]
-    memories: Iterator[StoredMemory]
-    versions: Iterator[FactVersion]
+    notes: Mapping[str, str]  # what the store remembers about itself
+    counts: Mapping[str, int]  # how many records of each kind there are, by the names of the iterators
+    memories: Iterator[StoredMemory]  # the memories by scope, ``created_at`` and id
+    versions: Iterator[FactVersion]  # what facts have said before, by scope, id and time
+    # the pending reviews that are part of no job, by scope and ``created_at``
     pending_reviews: Iterator[PendingReview]
-    review_jobs: Iterator[ReviewJob]
-    queues: Iterator[StoredQueue]
-    associations: Iterator[Association]
-    audit: Iterator[AuditEntry]
-    events: Iterator[MemoryEvent]
+    review_jobs: Iterator[ReviewJob]  # the review jobs with their reviews, by scope, oldest first
+    queues: Iterator[StoredQueue]  # the messages that wait, by scope and conversation
+    associations: Iterator[Association]  # the associations of these memories, by scope and id
+    audit: Iterator[AuditEntry]  # the entries that the audit has of them, by scope, id and time
+    events: Iterator[MemoryEvent]  # what happened to them, by scope and id, in order
+    # the characters of their stories, by scope, in the order in which they appeared
     characters: Iterator[StoredCharacter]
 
     def records(self) -> Generator[Record, None, None]:
@@ -181,20 +169,14 @@ class Problems:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedRows:
-    """Rows of a collection that could not become memories.
+    """Rows of a collection that could not become memories."""
 
-    Attributes:
-        reason: Why: ``no_text``, ``zero_vector``, ``non_finite_vector``, ``no_scope`` (the key is missing, or neither
-            text nor a whole number), ``invalid_scope``, ``id_taken`` (by a memory that is not from the collection),
-            ``invalid_record`` (a text, an id or metadata that no memory can hold) or ``held_back`` (by
-            ``before_store``).
-        rows: How many.
-        examples: The ids of the first few.
-    """
-
+    # why: ``no_text``, ``zero_vector``, ``non_finite_vector``, ``no_scope`` (the key is missing, or neither text nor a
+    # whole number), ``invalid_scope``, ``id_taken`` (by a memory that is not from the collection), ``invalid_record``
+    # (a text, an id or metadata that no memory can hold) or ``held_back`` (by ``before_store``)
     reason: str
-    rows: int
-    examples: tuple[str, ...]
+    rows: int  # how many
+    examples: tuple[str, ...]  # the ids of the first few
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -244,20 +244,15 @@ _FIELDS: Final = "metadata.KEY, tags, time and created_at"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A comparison of a field with a value; ``ne``, ``in`` and ``nin`` are made of several.
+    """A comparison of a field with a value; ``ne``, ``in`` and ``nin`` are made of several."""
 
-    Attributes:
-        field: What is compared. Of tags, ``eq`` is that one of them is the value; ``time`` is when a fact was made or
-            an episode begun.
-        key: The key of metadata; empty for others.
-        comparison: How. Numbers are ordered among numbers and texts, by code point, among texts; nothing else is.
-        value: A text, number, true, false or None; of a time a moment in UTC.
-    """
-
+    # what is compared. Of tags, ``eq`` is that one of them is the value; ``time`` is when a fact was made or an episode
+    # begun.
     field: Field
-    key: str
+    key: str  # the key of metadata; empty for others
+    # how. Numbers are ordered among numbers and texts, by code point, among texts; nothing else is.
     comparison: Comparison
-    value: str | float | bool | datetime | None
+    value: str | float | bool | datetime | None  # a text, number, true, false or None; of a time a moment in UTC
 
     def holds(self, memory: AnyMemory) -> bool:
         """True if a memory meets it."""

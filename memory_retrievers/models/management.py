@@ -211,22 +211,14 @@ class SortBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundMemory:
-    """One hit of a search.
+    """One hit of a search."""
 
-    Attributes:
-        memory: The memory.
-        similarity: max(0, cosine) with the query, whichever list it was found in; 0 in a search by words alone, which
-            embeds nothing.
-        keyword_score: Its BM25 score, 0 or more; None in a semantic search.
-        combined_score: What both lists gave it, 0 to 1; None but in a hybrid search.
-        score: What it was ordered by: relevance, blended with importance.
-    """
-
-    memory: AnyMemory
+    memory: AnyMemory  # the memory
+    # max(0, cosine) with the query, whichever list it was found in; 0 in a search by words alone, which embeds nothing
     similarity: float
-    keyword_score: float | None
-    combined_score: float | None
-    score: float
+    keyword_score: float | None  # its BM25 score, 0 or more; None in a semantic search
+    combined_score: float | None  # what both lists gave it, 0 to 1; None but in a hybrid search
+    score: float  # what it was ordered by: relevance, blended with importance
 
 
 MAX_TOP_K: Final = 1_000

@@ -288,17 +288,11 @@ class EpisodicMemory(_Stored, EpisodicDraft):
 
 
 class NearFact(Value):
-    """A known fact that is near to one that was just stored, and differs in a detail, a word or order.
+    """A known fact that is near to one that was just stored, and differs in a detail, a word or order."""
 
-    Attributes:
-        id: Its id.
-        fact: What it says.
-        valid_at: Since when it holds.
-    """
-
-    id: ShortText
-    fact: NonBlankText
-    valid_at: UTCDateTime
+    id: ShortText  # its id
+    fact: NonBlankText  # what it says
+    valid_at: UTCDateTime  # since when it holds
 
 
 class SemanticMemory(_Stored, SemanticDraft):

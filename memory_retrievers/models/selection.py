@@ -41,45 +41,26 @@ WHOLE: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Conditions that passages must meet to be searched. They are applied before ranking.
+    """Conditions that passages must meet to be searched. They are applied before ranking."""
 
-    Attributes:
-        scope: The scope searched, exactly as given.
-        kind: Which kind of memory.
-        now: Memories that expired by then are invisible.
-        include_child_scopes: Also search every scope below ``scope``.
-        every_passage: Also search the messages of episodes, where they are indexed, and not only what stands for a
-            memory as a whole.
-        every_field: Also search the fields of the items of a store one by one.
-        category: Only facts of this category.
-        as_of: What held at that moment: facts that were valid then, and episodes that had begun. None is what holds
-            now.
-        tier: Only memories of this tier.
-        filters: Only memories that pass these.
-        content_type: Only memories whose text is this.
-        origins: Only memories that came from one of these; none is from anywhere.
-        created_after: Only memories made then or later.
-        created_before: Only memories made then or earlier.
-        ids: Only memories of these ids.
-        exclude_conversation: No episode of this conversation.
-    """
-
-    scope: str
-    kind: Kind
-    now: datetime
-    include_child_scopes: bool = False
+    scope: str  # the scope searched, exactly as given
+    kind: Kind  # which kind of memory
+    now: datetime  # memories that expired by then are invisible
+    include_child_scopes: bool = False  # also search every scope below ``scope``
+    # also search the messages of episodes, where they are indexed, and not only what stands for a memory as a whole
     every_passage: bool = False
-    every_field: bool = False
-    category: Category | None = None
+    every_field: bool = False  # also search the fields of the items of a store one by one
+    category: Category | None = None  # only facts of this category
+    # what held at that moment: facts that were valid then, and episodes that had begun. None is what holds now.
     as_of: datetime | None = None
-    tier: Tier | None = None
-    filters: Filters = EVERYTHING
-    content_type: ContentType | None = None
-    origins: tuple[Origin, ...] = ()
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    ids: tuple[str, ...] | None = None
-    exclude_conversation: str | None = None
+    tier: Tier | None = None  # only memories of this tier
+    filters: Filters = EVERYTHING  # only memories that pass these
+    content_type: ContentType | None = None  # only memories whose text is this
+    origins: tuple[Origin, ...] = ()  # only memories that came from one of these; none is from anywhere
+    created_after: datetime | None = None  # only memories made then or later
+    created_before: datetime | None = None  # only memories made then or earlier
+    ids: tuple[str, ...] | None = None  # only memories of these ids
+    exclude_conversation: str | None = None  # no episode of this conversation
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -109,66 +90,43 @@ NO_LABELS: Final = ((), (), None, None, None, None, None)
 
 
 class Embedded(NamedTuple):
-    """A text as an embedder sees it.
+    """A text as an embedder sees it."""
 
-    Attributes:
-        vector: Its unit vector, shape (d,).
-        tokens: The vectors of its tokens, int8, one after another; None if the embedder gives none.
-        words: The word that each token is of, folded; only for questions.
-        terms: The search terms of each of these words; worked out by the store, no matter to an embedder.
-    """
-
-    vector: Vector
+    vector: Vector  # its unit vector, shape (d,)
+    # the vectors of its tokens, int8, one after another; None if the embedder gives none
     tokens: bytes | None = None
-    words: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()  # the word that each token is of, folded; only for questions
+    # the search terms of each of these words; worked out by the store, no matter to an embedder
     terms: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPassage:
-    """A passage with its vector, before it is stored.
+    """A passage with its vector, before it is stored."""
 
-    Attributes:
-        part: Which text of the memory it is: its kind, for the whole of it, ``turn 3`` or ``item 1``.
-        text: Text that is searched.
-        vector: Its unit vector, shape (d,).
-        speaker: Speaker of a message; None for the whole of a memory.
-        tells_time: Whether it is a message with a time expression.
-        tokens: As in :class:`Embedded`; None if nobody has made them yet.
-        terms: Its terms, as the text is analyzed; None if that is still to be done.
-    """
-
-    part: str
-    text: str
-    vector: Vector
-    speaker: str | None = None
-    tells_time: bool = False
-    tokens: bytes | None = None
+    part: str  # which text of the memory it is: its kind, for the whole of it, ``turn 3`` or ``item 1``
+    text: str  # text that is searched
+    vector: Vector  # its unit vector, shape (d,)
+    speaker: str | None = None  # speaker of a message; None for the whole of a memory
+    tells_time: bool = False  # whether it is a message with a time expression
+    tokens: bytes | None = None  # as in :class:`Embedded`; None if nobody has made them yet
+    # its terms, as the text is analyzed; None if that is still to be done
     terms: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A stored passage. Its id is never reused, and its text and vector never change.
+    """A stored passage. Its id is never reused, and its text and vector never change."""
 
-    Attributes:
-        id: Its number in the ledger.
-        memory: The ledger's number of the memory it belongs to.
-        scope: The memory's scope.
-        kind: The memory's kind.
-        part: Which text of the memory it is.
-        text: What is searched.
-        terms: As of :class:`NewPassage`, when it was just stored.
-        scope_id: The ledger's number of the scope, when it was just stored.
-    """
-
-    id: int
-    memory: int
-    scope: str
-    kind: Kind
-    part: str
-    text: str
+    id: int  # its number in the ledger
+    memory: int  # the ledger's number of the memory it belongs to
+    scope: str  # the memory's scope
+    kind: Kind  # the memory's kind
+    part: str  # which text of the memory it is
+    text: str  # what is searched
+    # as of :class:`NewPassage`, when it was just stored
     terms: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
+    # the ledger's number of the scope, when it was just stored
     scope_id: int | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -207,26 +165,16 @@ class Hits(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Grouping of n passages by memory, as parallel arrays of shape (n,), ordered by memory and by place within it.
+    """Grouping of n passages by memory, as parallel arrays of shape (n,), ordered by memory and by place within it."""
 
-    Attributes:
-        passages: Their ids.
-        memories: Rows of their memories; equal ones are adjacent.
-        places: Index of the message within the episode, from 0, or ``WHOLE``.
-        speakers: Index of the speaker in ``names``; -1 for none.
-        tells_time: Whether each is a message with a time expression.
-        began: Start of each episode in microseconds since 1970; 0 for facts.
-        names: Names of the speakers, as the messages give them.
-        made: What was made of it and goes with it, by name, with the array that it was made by.
-    """
-
-    passages: NDArray[np.int64]
-    memories: NDArray[np.int64]
-    places: NDArray[np.int64]
-    speakers: NDArray[np.int64]
-    tells_time: NDArray[np.bool_]
-    began: NDArray[np.int64]
-    names: tuple[str, ...]
+    passages: NDArray[np.int64]  # their ids
+    memories: NDArray[np.int64]  # rows of their memories; equal ones are adjacent
+    places: NDArray[np.int64]  # index of the message within the episode, from 0, or ``WHOLE``
+    speakers: NDArray[np.int64]  # index of the speaker in ``names``; -1 for none
+    tells_time: NDArray[np.bool_]  # whether each is a message with a time expression
+    began: NDArray[np.int64]  # start of each episode in microseconds since 1970; 0 for facts
+    names: tuple[str, ...]  # names of the speakers, as the messages give them
+    # what was made of it and goes with it, by name, with the array that it was made by
     made: dict[str, tuple[Any, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @cached_property
@@ -277,18 +225,12 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class TermStatistics:
-    """Statistics of the searched passages for BM25.
+    """Statistics of the searched passages for BM25."""
 
-    Attributes:
-        passages: Number of passages.
-        average_length: Mean number of terms per passage; 1 if there are none.
-        frequencies: Document frequency of each query term; 0 for a term that occurs in none.
-        words: The first term of those that are forms of one word, by each of the others.
-    """
-
-    passages: int
-    average_length: float
-    frequencies: dict[str, int]
+    passages: int  # number of passages
+    average_length: float  # mean number of terms per passage; 1 if there are none
+    frequencies: dict[str, int]  # document frequency of each query term; 0 for a term that occurs in none
+    # the first term of those that are forms of one word, by each of the others
     words: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -169,19 +169,14 @@ _PROBE_MIN_COSINE: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """Identifies an embedder by its name and its vector of a fixed sentence.
+    """Identifies an embedder by its name and its vector of a fixed sentence."""
 
-    Attributes:
-        embedder_id: Its name.
-        dimension: How many numbers its vectors have.
-        sums: What is noted of the vector: sums of all its numbers, each time with other signs, or the vector itself
-            where it is short; None if an older version took the fingerprint.
-        first: Its first numbers, which older versions noted instead; None if only ``sums`` are known.
-    """
-
-    embedder_id: str
-    dimension: int
+    embedder_id: str  # its name
+    dimension: int  # how many numbers its vectors have
+    # what is noted of the vector: sums of all its numbers, each time with other signs, or the vector itself where it is
+    # short; None if an older version took the fingerprint
     sums: tuple[float, ...] | None
+    # its first numbers, which older versions noted instead; None if only ``sums`` are known
     first: tuple[float, ...] | None
 
     @classmethod

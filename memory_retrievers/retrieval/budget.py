@@ -34,20 +34,13 @@ FURTHER_STEPS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Text that can be added to the block.
+    """Text that can be added to the block."""
 
-    Attributes:
-        value: The evidence that a line of it is expected to bring.
-        text: What it is about to add, without any framing.
-        fact: The place of the fact that it renders.
-        episode: The place of the episode that it is about.
-        messages: The messages of the episode; with none of them the step is the episode's summary.
-    """
-
-    value: float
-    text: str
-    fact: int | None = None
-    episode: int | None = None
+    value: float  # the evidence that a line of it is expected to bring
+    text: str  # what it is about to add, without any framing
+    fact: int | None = None  # the place of the fact that it renders
+    episode: int | None = None  # the place of the episode that it is about
+    # the messages of the episode; with none of them the step is the episode's summary
     messages: frozenset[int] = frozenset()
 
 

@@ -49,45 +49,30 @@ ReadTokens: TypeAlias = "Callable[[Mapping[Kind, Sequence[int]]], Mapping[Kind, 
 
 @dataclass(frozen=True, slots=True)
 class QuestionTokens:
-    """A question by its tokens.
+    """A question by its tokens."""
 
-    Attributes:
-        vectors: Unit vectors, shape (q, d).
-        terms: The search terms of the word that each is of, which are one word itself if it is a stop word.
-        read: Reads the tokens of passages.
-    """
-
-    vectors: NDArray[np.float32]
+    vectors: NDArray[np.float32]  # unit vectors, shape (q, d)
+    # the search terms of the word that each is of, which are one word itself if it is a stop word
     terms: Sequence[Sequence[str]]
-    read: ReadTokens
+    read: ReadTokens  # reads the tokens of passages
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Candidate passages as parallel arrays; messages of one episode are adjacent, in the order they were said.
+    """Candidate passages as parallel arrays; messages of one episode are adjacent, in the order they were said."""
 
-    Attributes:
-        layout: The passages and the memories they belong to.
-        similarities: The cosine of each passage and the question.
-        repeats: How often each distinct term stands in the question.
-        counts: How often each of these terms (rows) stands in each passage (columns).
-        lengths: How many terms each passage has.
-        statistics: What the terms are weighed by.
-        is_whole: Whether these are all passages that may be found.
-        open: The episodes among them that are still open, by row.
-        tokens: The question by its tokens; None if the passages are not measured by them.
-        snapshot: Snapshot that the stored ones are of; None if they were read from the database.
-    """
-
-    layout: Layout
-    similarities: Floats
-    repeats: Floats
-    counts: Floats
-    lengths: Floats
-    statistics: TermStatistics
-    is_whole: bool
+    layout: Layout  # the passages and the memories they belong to
+    similarities: Floats  # the cosine of each passage and the question
+    repeats: Floats  # how often each distinct term stands in the question
+    counts: Floats  # how often each of these terms (rows) stands in each passage (columns)
+    lengths: Floats  # how many terms each passage has
+    statistics: TermStatistics  # what the terms are weighed by
+    is_whole: bool  # whether these are all passages that may be found
+    # the episodes among them that are still open, by row
     open: Mapping[int, OpenEpisode] = field(default_factory=dict)
+    # the question by its tokens; None if the passages are not measured by them
     tokens: QuestionTokens | None = None
+    # snapshot that the stored ones are of; None if they were read from the database
     snapshot: ScopeSnapshot | None = None
 
     def __len__(self) -> int:

@@ -51,17 +51,11 @@ _NEXT_PART: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedTurn:
-    """A message that matches the query.
+    """A message that matches the query."""
 
-    Attributes:
-        episode: The place of its episode in the result, from 0.
-        message: Its own place in the episode, from 0.
-        value: How well its passage answers, less a discount for every better turn of its episode.
-    """
-
-    episode: int
-    message: int
-    value: float
+    episode: int  # the place of its episode in the result, from 0
+    message: int  # its own place in the episode, from 0
+    value: float  # how well its passage answers, less a discount for every better turn of its episode
 
 
 def matched_turns(episodes: Sequence[RetrievedMemory[EpisodicMemory]], *, query: str = "") -> list[MatchedTurn]:

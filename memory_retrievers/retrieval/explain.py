@@ -40,21 +40,14 @@ NO_EVIDENCE = Evidence(-1.0, ())  # evidence of a memory that has been deleted m
 
 
 class Trace(NamedTuple):
-    """Trace of one search.
+    """Trace of one search."""
 
-    Attributes:
-        plan: The search plan.
-        rankings: The ranking of each kind, every candidate weighed by its retrievability.
-        stages: What each stage gave the candidates of each kind; made once for all memories.
-        evidence: Match with the query, by row, of the memories to explain.
-        memories: What is returned, by row.
-    """
-
-    plan: RetrievalPlan
-    rankings: Mapping[Kind, Ranking]
+    plan: RetrievalPlan  # the search plan
+    rankings: Mapping[Kind, Ranking]  # the ranking of each kind, every candidate weighed by its retrievability
+    # what each stage gave the candidates of each kind; made once for all memories
     stages: Mapping[Kind, ScoreTrace | RankingByRank]
-    evidence: Mapping[int, Evidence]
-    memories: Mapping[int, AnyMemory]
+    evidence: Mapping[int, Evidence]  # match with the query, by row, of the memories to explain
+    memories: Mapping[int, AnyMemory]  # what is returned, by row
 
     def returned(self, kind: Kind) -> list[int]:
         """Memories of a kind that are returned, as rows of the ledger, best first."""

@@ -238,21 +238,13 @@ _BEST_PASSAGES: Final = 3  # number of passages that score an episode as a whole
 
 
 class FusedLists(NamedTuple):
-    """What a boost looks at: n candidate passages whose lists are fused.
+    """What a boost looks at: n candidate passages whose lists are fused."""
 
-    Attributes:
-        candidates: The candidates.
-        scores: Weighted sum of the lists for each passage, shape (n,).
-        question: The query: it may name speakers and dates, or ask when.
-        settings: BM25 parameters.
-        planned: How well the plans in each passage fit the days ahead that the query names, shape (n,); None if it
-            names none.
-    """
-
-    candidates: Candidates
-    scores: Floats
-    question: Question
-    settings: RetrievalSettings
+    candidates: Candidates  # the candidates
+    scores: Floats  # weighted sum of the lists for each passage, shape (n,)
+    question: Question  # the query: it may name speakers and dates, or ask when
+    settings: RetrievalSettings  # BM25 parameters
+    # how well the plans in each passage fit the days ahead that the query names, shape (n,); None if it names none
     planned: Floats | None = None
 
 
@@ -291,15 +283,10 @@ def speaker(fused: FusedLists) -> Floats:
 
 
 class Speakers(NamedTuple):
-    """Names of speakers, so that they can be compared with a question.
+    """Names of speakers, so that they can be compared with a question."""
 
-    Attributes:
-        folded: Each name in letters of one case.
-        parts: The parts of the names that are no roles, each with its name.
-    """
-
-    folded: list[str]
-    parts: list[tuple[str, str]]
+    folded: list[str]  # each name in letters of one case
+    parts: list[tuple[str, str]]  # the parts of the names that are no roles, each with its name
 
     @classmethod
     def of(cls, names: Sequence[str]) -> Speakers:

@@ -132,15 +132,10 @@ def _heard(candidates: Candidates, passages: set[int]) -> dict[int, bytes | None
 
 @dataclass(frozen=True, slots=True)
 class BestMessages:
-    """Messages that are measured one by one, if somebody looks at them.
+    """Messages that are measured one by one, if somebody looks at them."""
 
-    Attributes:
-        passages: Their indexes among the candidates, ascending, shape (k,), k at least 1.
-        tokens: The token vectors of each.
-    """
-
-    passages: NDArray[np.int64]
-    tokens: Sequence[bytes]
+    passages: NDArray[np.int64]  # their indexes among the candidates, ascending, shape (k,), k at least 1
+    tokens: Sequence[bytes]  # the token vectors of each
 
     def nearness(self, candidates: Candidates) -> Floats:
         """MaxSim of each, weighed by idf, shape (k,), 0 to 1; neighbours count if they are measured as well."""

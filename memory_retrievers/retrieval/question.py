@@ -132,38 +132,26 @@ class QueryDate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query and its features that need no model.
+    """A query and its features that need no model."""
 
-    Attributes:
-        text: As it was asked.
-        terms: Its search terms, repetitions kept.
-        dates: The dates it names.
-        periods: The periods it names by the clock, such as "last week".
-        asks_when: Whether it asks for a time.
-        is_small_talk: Whether it is a greeting, thanks or the like, which no memory bears on.
-        language: Its language other than English, if that is certain.
-        relatives: Words for people and animals of whoever asks, in lower case: "wife" of "my wife".
-        is_personal: Whether it is in the first person, as "What did I say?" and "my wife", but for "How do I …?", or
-            asks for a recommendation.
-        asks_for_all: Whether it asks for whatever is known of whoever asks.
-        asks_what_was_said: Whether it asks for what was talked about, last or at a time, and names nothing of it:
-            "What did we talk about yesterday?" No words of its are in the answer.
-        ahead: The periods from today on that it names by the clock.
-        asks_for_plans: Whether it asks for what there is then, and for nothing else: "What do I have tomorrow?"
-    """
-
-    text: str
-    terms: list[str]
-    dates: tuple[QueryDate, ...]
-    periods: tuple[Period, ...]
-    asks_when: bool
-    is_small_talk: bool
-    language: str | None = None
+    text: str  # as it was asked
+    terms: list[str]  # its search terms, repetitions kept
+    dates: tuple[QueryDate, ...]  # the dates it names
+    periods: tuple[Period, ...]  # the periods it names by the clock, such as "last week"
+    asks_when: bool  # whether it asks for a time
+    is_small_talk: bool  # whether it is a greeting, thanks or the like, which no memory bears on
+    language: str | None = None  # its language other than English, if that is certain
+    # words for people and animals of whoever asks, in lower case: "wife" of "my wife"
     relatives: tuple[str, ...] = ()
+    # whether it is in the first person, as "What did I say?" and "my wife", but for "How do I …?", or asks for a
+    # recommendation
     is_personal: bool = False
-    asks_for_all: bool = False
+    asks_for_all: bool = False  # whether it asks for whatever is known of whoever asks
+    # whether it asks for what was talked about, last or at a time, and names nothing of it: "What did we talk about
+    # yesterday?" No words of its are in the answer
     asks_what_was_said: bool = False
-    ahead: tuple[Period, ...] = ()
+    ahead: tuple[Period, ...] = ()  # the periods from today on that it names by the clock
+    # whether it asks for what there is then, and for nothing else: "What do I have tomorrow?"
     asks_for_plans: bool = False
 
     @property

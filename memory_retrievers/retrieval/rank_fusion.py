@@ -21,17 +21,11 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 class Ranked(NamedTuple):
-    """A memory, as a row of the ledger, with its final score.
+    """A memory, as a row of the ledger, with its final score."""
 
-    Attributes:
-        row: The memory.
-        score: The score after forgetting, above 0 and at most 1.
-        retrievability: How well the memory is remembered, 0 to 1; 1 for facts.
-    """
-
-    row: int
-    score: float
-    retrievability: float = 1.0
+    row: int  # the memory
+    score: float  # the score after forgetting, above 0 and at most 1
+    retrievability: float = 1.0  # how well the memory is remembered, 0 to 1; 1 for facts
 
 
 @dataclass(frozen=True)

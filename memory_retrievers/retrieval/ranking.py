@@ -36,26 +36,17 @@ _LEAST_KIND_WEIGHT: Final = 0.05  # least score of the best memory of a kind, ho
 
 @dataclass(frozen=True)
 class Scored:
-    """Candidates with a score for every passage; memories are indexed from 0, in the order of the candidates.
+    """Candidates with a score for every passage; memories are indexed from 0, in the order of the candidates."""
 
-    Attributes:
-        candidates: What competed.
-        stages: What each list and each boost gave each passage, by name.
-        passages: The sum of these for each passage, 0 or more.
-        bm25: BM25 of each passage alone, shape (n,).
-        question: The query that they were scored for.
-        planned: How well the plans in each passage fit the days ahead that the query names, shape (n,), 0 to 1; None
-            if it names none.
-        is_by_time: Whether times alone order them.
-    """
-
-    candidates: Candidates
-    stages: dict[str, Floats]
-    passages: Floats
-    bm25: Floats
-    question: Question
+    candidates: Candidates  # what competed
+    stages: dict[str, Floats]  # what each list and each boost gave each passage, by name
+    passages: Floats  # the sum of these for each passage, 0 or more
+    bm25: Floats  # BM25 of each passage alone, shape (n,)
+    question: Question  # the query that they were scored for
+    # how well the plans in each passage fit the days ahead that the query names, shape (n,), 0 to 1; None if it names
+    # none
     planned: Floats | None = None
-    is_by_time: bool = False
+    is_by_time: bool = False  # whether times alone order them
 
     @cached_property
     def scores(self) -> Floats:
@@ -158,22 +149,16 @@ class RankingByScore:
 
     Scores are relative to the best memory, which gets the share of its kind: what is best among the facts may still be
     far from the question, and the episodes nearer.
-
-    Attributes:
-        scored: Candidates, at least one, with their sums.
-        kind_weight: The score of the best memory, above 0 and at most 1.
-        tokens: What late interaction gave each memory, 0 or more, shape (m,); None if none was measured.
-        nearness: How near the words of the query are to each that it measured, by row.
-        messages: The messages that it measures one by one; None if there are none.
-        message_weight: What their nearness counts, as a share of the best score.
     """
 
-    scored: Scored
-    kind_weight: float = 1.0
+    scored: Scored  # candidates, at least one, with their sums
+    kind_weight: float = 1.0  # the score of the best memory, above 0 and at most 1
+    # what late interaction gave each memory, 0 or more, shape (m,); None if none was measured
     tokens: Floats | None = None
+    # how near the words of the query are to each that it measured, by row
     nearness: Mapping[int, float] = field(default_factory=dict)
-    messages: BestMessages | None = None
-    message_weight: float = 0.0
+    messages: BestMessages | None = None  # the messages that it measures one by one; None if there are none
+    message_weight: float = 0.0  # what their nearness counts, as a share of the best score
 
     @cached_property
     def sums(self) -> Floats:
@@ -262,17 +247,12 @@ ForgettingStates: TypeAlias = Callable[[Sequence[int]], Mapping[int, ForgettingS
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Ranking of the memories of one kind, with its trace: what each stage gave each candidate.
+    """Ranking of the memories of one kind, with its trace: what each stage gave each candidate."""
 
-    Attributes:
-        fused: The candidates with their scores before forgetting, and what each stage gave them.
-        final: The candidates after forgetting, best first: the limit or more of them, or all for an explanation.
-        returned: Those that are returned, best first.
-    """
-
-    fused: FusedRanking
+    fused: FusedRanking  # the candidates with their scores before forgetting, and what each stage gave them
+    # the candidates after forgetting, best first: the limit or more of them, or all for an explanation
     final: list[Ranked]
-    returned: list[Ranked]
+    returned: list[Ranked]  # those that are returned, best first
 
 
 def rank(

@@ -57,26 +57,18 @@ KEPT: Final = 0.6
 
 
 class Weights(NamedTuple):
-    """Weights of the evidence for one kind; see :class:`~memory_retrievers.models.results.Evidence`.
+    """Weights of the evidence for one kind; see :class:`~memory_retrievers.models.results.Evidence`."""
 
-    Attributes:
-        bias: Added to all.
-        match: Weight of the cosine and twice the coverage of the best passage; 0 or more.
-        deviations: Weight of the deviations; 0 or more.
-        fewer: How much it tells for a memory that its scope has few: 1 if some memory had to answer, 0 if none need.
-            Chosen, not fitted: the scopes of the data are all large.
-        dated: Weight of being of a time that the query names; 0 or more.
-        tokens: Weight of the nearness of its tokens; 0 or more.
-        personal: What it tells that the query is in the first person; 0 or more. Chosen, not fitted: the data asks by
-            names, and a memory has most of its questions from the one that it remembers.
-    """
-
-    bias: float
-    match: float
-    deviations: float
+    bias: float  # added to all
+    match: float  # weight of the cosine and twice the coverage of the best passage; 0 or more
+    deviations: float  # weight of the deviations; 0 or more
+    # how much it tells for a memory that its scope has few: 1 if some memory had to answer, 0 if none need. Chosen, not
+    # fitted: the scopes of the data are all large.
     fewer: float = 0.0
-    dated: float = 0.0
-    tokens: float = 0.0
+    dated: float = 0.0  # weight of being of a time that the query names; 0 or more
+    tokens: float = 0.0  # weight of the nearness of its tokens; 0 or more
+    # what it tells that the query is in the first person; 0 or more. Chosen, not fitted: the data asks by names, and a
+    # memory has most of its questions from the one that it remembers.
     personal: float = 0.0
 
     def relevance(self, evidence: Evidence) -> float:
@@ -104,15 +96,10 @@ def fewness(passages: int) -> float:
 
 
 class Calibration(NamedTuple):
-    """What was fitted for an embedder and one kind of memory.
+    """What was fitted for an embedder and one kind of memory."""
 
-    Attributes:
-        weights: Weights of the evidence.
-        floor: Least relevance of the best of what is put into prompts that did not ask for it.
-    """
-
-    weights: Weights
-    floor: float
+    weights: Weights  # weights of the evidence
+    floor: float  # least relevance of the best of what is put into prompts that did not ask for it
 
     def least(self, best: float) -> float:
         """The least relevance of a hit beside one of relevance ``best``: behind one that fits, a part of the floor."""

@@ -57,37 +57,22 @@ _ECHOED: Final = 80  # number of characters of a wrong value that an error messa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalRequest:
-    """A checked request.
+    """A checked request."""
 
-    Attributes:
-        query: Stripped and not empty.
-        scope: A well-formed scope.
-        episodic_limit: 0 to 100; 0 skips the episodes.
-        semantic_limit: 0 to 1,000; 0 skips the facts.
-        category: Only facts of this category.
-        include_child_scopes: Also search every scope below.
-        limit: The most results over both kinds; None leaves it to the two limits.
-        as_of: What held at that moment, in UTC; None is what holds now.
-        min_relevance: The least relevance of a hit, 0 to 1; ``auto`` is the embedder's.
-        filters: Tags, metadata and times that a memory must have.
-        exclude_conversation: No episode of this conversation; None leaves out none.
-        in_prompt: Messages that open episodes are not to show, nor finished ones of which they are all.
-        time_zone: Whose days are meant; None is that of the settings.
-    """
-
-    query: str
-    scope: str
-    episodic_limit: int
-    semantic_limit: int
-    category: Category | None = None
-    include_child_scopes: bool = False
-    limit: int | None = None
-    as_of: datetime | None = None
-    min_relevance: MinRelevance = 0.0
-    filters: Filters = EVERYTHING
-    exclude_conversation: str | None = None
+    query: str  # stripped and not empty
+    scope: str  # a well-formed scope
+    episodic_limit: int  # 0 to 100; 0 skips the episodes
+    semantic_limit: int  # 0 to 1,000; 0 skips the facts
+    category: Category | None = None  # only facts of this category
+    include_child_scopes: bool = False  # also search every scope below
+    limit: int | None = None  # the most results over both kinds; None leaves it to the two limits
+    as_of: datetime | None = None  # what held at that moment, in UTC; None is what holds now
+    min_relevance: MinRelevance = 0.0  # the least relevance of a hit, 0 to 1; ``auto`` is the embedder's
+    filters: Filters = EVERYTHING  # tags, metadata and times that a memory must have
+    exclude_conversation: str | None = None  # no episode of this conversation; None leaves out none
+    # messages that open episodes are not to show, nor finished ones of which they are all
     in_prompt: tuple[Message, ...] = ()
-    time_zone: str | None = None
+    time_zone: str | None = None  # whose days are meant; None is that of the settings
 
     @classmethod
     def parse(
@@ -307,27 +292,17 @@ def _selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, setti
 
 
 class RetrievalPlan(NamedTuple):
-    """Search plan of a request.
+    """Search plan of a request."""
 
-    Attributes:
-        request: The request.
-        question: The parsed query.
-        selections: Selection of passages for each kind that is asked for, facts first.
-        limits: Number of memories that are asked for, of each of these kinds.
-        joint_limit: Number of memories that are asked for, of both kinds together; None leaves it to the limits.
-        statistics: Statistics of the query's terms for each kind; empty for rank fusion.
-        embedded: Text to embed: the query without the words that nearly every passage in the scope has.
-        states: States of scopes that the search has read, each but once.
-    """
-
-    request: RetrievalRequest
-    question: Question
-    selections: dict[Kind, Selection]
-    limits: dict[Kind, int]
+    request: RetrievalRequest  # the request
+    question: Question  # the parsed query
+    selections: dict[Kind, Selection]  # selection of passages for each kind that is asked for, facts first
+    limits: dict[Kind, int]  # number of memories that are asked for, of each of these kinds
+    # number of memories that are asked for, of both kinds together; None leaves it to the limits
     joint_limit: int | None
-    statistics: dict[Kind, TermStatistics]
-    embedded: str
-    states: States
+    statistics: dict[Kind, TermStatistics]  # statistics of the query's terms for each kind; empty for rank fusion
+    embedded: str  # text to embed: the query without the words that nearly every passage in the scope has
+    states: States  # states of scopes that the search has read, each but once
 
     @property
     def may_find_open(self) -> bool:

@@ -63,19 +63,14 @@ RecordT = TypeVar("RecordT", bound="Message | Draft | AnyMemory")
 
 
 class Revision(NamedTuple):
-    """A change of a memory.
+    """A change of a memory."""
 
-    Attributes:
-        key: Which memory.
-        fields: The fields it is to have, made from what it is; may be called again after a concurrent change.
-        correct: A new text mends a fact in place; otherwise what the fact said until now is kept as a former version.
-        restores: The change undoes another one.
-    """
-
-    key: MemoryKey
+    key: MemoryKey  # which memory
+    # the fields it is to have, made from what it is; may be called again after a concurrent change
     fields: Callable[[AnyMemory], Mapping[str, object]]
+    # a new text mends a fact in place; otherwise what the fact said until now is kept as a former version
     correct: bool = False
-    restores: bool = False
+    restores: bool = False  # the change undoes another one
 
 
 _ERASED_TOGETHER: Final = 256  # episodes whose messages are erased in one transaction

@@ -257,27 +257,18 @@ _SCOPES_WATCHED: Final = 256
 
 
 class WindowSettings(BaseModel):
-    """Settings of a window.
-
-    Attributes:
-        title: Name of the store.
-        address: Directory or database, where the store has one.
-        root: Only this scope and those below it; None is everything.
-        read_only: Only look.
-        port: Port on this machine's own address; 0 is any that is free.
-        embedder: Name of the embedder that filled the store; empty if nobody has yet.
-        journal: File to which each change is appended; None keeps the list in memory.
-    """
+    """Settings of a window."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    title: str
-    address: Path | str | None = None
+    title: str  # name of the store
+    address: Path | str | None = None  # directory or database, where the store has one
+    # only this scope and those below it; None is everything
     root: Annotated[str | None, AfterValidator(lambda scope: None if scope is None else scopes.parse(scope))] = None
-    read_only: bool = False
-    port: Annotated[int, Field(ge=0, le=65_535)] = 0
-    embedder: str = ""
-    journal: Path | None = None
+    read_only: bool = False  # only look
+    port: Annotated[int, Field(ge=0, le=65_535)] = 0  # port on this machine's own address; 0 is any that is free
+    embedder: str = ""  # name of the embedder that filled the store; empty if nobody has yet
+    journal: Path | None = None  # file to which each change is appended; None keeps the list in memory
 
     @property
     def traffic(self) -> TrafficSettings:

@@ -18,17 +18,11 @@ Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"  # what the ``?`` or ``:
 
 
 class ScopeState(NamedTuple):
-    """State of a scope, or of it and those below: what a search compares its snapshot with.
+    """State of a scope, or of it and those below: what a search compares its snapshot with."""
 
-    Attributes:
-        versions: Versions by row id of a scope.
-        queued: What waits to become an episode, conversation by conversation, in the order it came.
-        snapshots: Snapshots that show it, by kind and whether all fields are in them; each with the number of evictions
-            until then.
-    """
-
-    versions: dict[int, int]
-    queued: list[OpenPlace]
+    versions: dict[int, int]  # versions by row id of a scope
+    queued: list[OpenPlace]  # what waits to become an episode, conversation by conversation, in the order it came
+    # snapshots that show it, by kind and whether all fields are in them; each with the number of evictions until then
     snapshots: dict[tuple[Kind, bool], tuple[int, ScopeSnapshot]]
 
 
@@ -88,27 +82,16 @@ class Connection(Protocol):
 
 
 class Dialect(Protocol):
-    """Fragments of SQL and parameter values that differ between databases.
+    """Fragments of SQL and parameter values that differ between databases."""
 
-    Attributes:
-        keyed_by_scope: Whether every table of a scope's contents has a column ``scope_id``.
-        in_order: Join that keeps the written order, where the planner supports it.
-        least: Function that returns the least of its arguments.
-        greatest: Function that returns the greatest of its arguments.
-        position: Function that returns the position of one text in another.
-        vector_value: A ``?`` for a vector, with a cast where the type is not clear otherwise.
-        bytes_type: Name of the type of bytes.
-        schema_version: Statement that reads the version of the schema.
-    """
-
-    keyed_by_scope: bool
-    in_order: str
-    least: str
-    greatest: str
-    position: str
-    vector_value: str
-    bytes_type: str
-    schema_version: str
+    keyed_by_scope: bool  # whether every table of a scope's contents has a column ``scope_id``
+    in_order: str  # join that keeps the written order, where the planner supports it
+    least: str  # function that returns the least of its arguments
+    greatest: str  # function that returns the greatest of its arguments
+    position: str  # function that returns the position of one text in another
+    vector_value: str  # a ``?`` for a vector, with a cast where the type is not clear otherwise
+    bytes_type: str  # name of the type of bytes
+    schema_version: str  # statement that reads the version of the schema
 
     def beside(self, table: str, other: str, /) -> str:
         """Extra condition of a join by number, so that only one partition is read."""

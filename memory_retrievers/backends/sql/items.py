@@ -37,21 +37,15 @@ _ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 class ThereBefore(NamedTuple):
-    """What is there before items are put.
+    """What is there before items are put."""
 
-    Attributes:
-        stays: Row ids of the scopes and rows of the items that are overwritten in place, by key.
-        made: When items that others are put over were made, by key; none where those know it themselves.
-        same: Keys of those of them whose passages stay as well.
-        gone: Keys of what is removed, also since it is nothing that an item can be written over.
-        scope_ids: Row ids of the scopes that are there.
-    """
-
+    # row ids of the scopes and rows of the items that are overwritten in place, by key
     stays: dict[MemoryKey, tuple[int, int]]
+    # when items that others are put over were made, by key; none where those know it themselves
     made: dict[MemoryKey, datetime]
-    same: set[MemoryKey]
-    gone: list[MemoryKey]
-    scope_ids: dict[str, int]
+    same: set[MemoryKey]  # keys of those of them whose passages stay as well
+    gone: list[MemoryKey]  # keys of what is removed, also since it is nothing that an item can be written over
+    scope_ids: dict[str, int]  # row ids of the scopes that are there
 
 
 class SQLItems(Part):

@@ -41,23 +41,15 @@ _START: Final = {False: Position(2**63 - 1, ""), True: Position(-(2**63), "")}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Which memories of a scope are listed, and in which order.
+    """Which memories of a scope are listed, and in which order."""
 
-    Attributes:
-        scope: The scope.
-        now: What has expired by then is left out.
-        kinds: Kinds of memory.
-        as_of: Only what held at that moment, in the words of that moment; None lists all, whatever its state.
-        tag: Only memories that have this tag.
-        oldest_first: The order.
-    """
-
-    scope: str
-    now: datetime
-    kinds: tuple[Kind, ...] = tuple(Kind)
+    scope: str  # the scope
+    now: datetime  # what has expired by then is left out
+    kinds: tuple[Kind, ...] = tuple(Kind)  # kinds of memory
+    # only what held at that moment, in the words of that moment; None lists all, whatever its state
     as_of: datetime | None = None
-    tag: str | None = None
-    oldest_first: bool = False
+    tag: str | None = None  # only memories that have this tag
+    oldest_first: bool = False  # the order
 
 
 class Listed(NamedTuple):

@@ -64,25 +64,16 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DoneRequest:
-    """What is noted of a request.
+    """What is noted of a request."""
 
-    Attributes:
-        request: The hash of what was asked.
-        at: When, in seconds since 1970.
-        by: Who has done it, a number that nothing else has.
-        made: The memories that it has made and that are still there, in order; None if they are too many.
-        has_lost: One that its answer may quote is forgotten, or they are too many to tell.
-        has_changed: One that its answer may quote has changed since.
-        expires_at: When the first of these expires.
-    """
-
-    request: str
-    at: float
-    by: str
+    request: str  # the hash of what was asked
+    at: float  # when, in seconds since 1970
+    by: str  # who has done it, a number that nothing else has
+    # the memories that it has made and that are still there, in order; None if they are too many
     made: tuple[Made, ...] | None
-    has_lost: bool
-    has_changed: bool = False
-    expires_at: datetime | None = None
+    has_lost: bool  # one that its answer may quote is forgotten, or they are too many to tell
+    has_changed: bool = False  # one that its answer may quote has changed since
+    expires_at: datetime | None = None  # when the first of these expires
 
     def is_outdated(self, *, now: datetime) -> bool:
         """True if an answer that was given then may quote what is not so any more."""
@@ -91,25 +82,16 @@ class DoneRequest:
 
 @dataclass(slots=True)
 class RequestUnderWay:
-    """A request whose changes are being made in this context.
+    """A request whose changes are being made in this context."""
 
-    Attributes:
-        key: The hash of its key, in hexadecimal digits.
-        request: The hash of what is asked.
-        made: The memories that it has made so far.
-        quoted: All that its answer may quote: what it has made or changed so far, and what that may contradict.
-        at: Since when.
-        by: A number that nothing else has.
-        is_noted: It has begun to change something.
-    """
-
-    key: str
-    request: str
-    is_noted: bool = False
-    made: list[Made] = field(default_factory=list)
+    key: str  # the hash of its key, in hexadecimal digits
+    request: str  # the hash of what is asked
+    is_noted: bool = False  # it has begun to change something
+    made: list[Made] = field(default_factory=list)  # the memories that it has made so far
+    # all that its answer may quote: what it has made or changed so far, and what that may contradict
     quoted: set[MemoryKey] = field(default_factory=set)
-    at: float = field(default_factory=now)
-    by: str = field(default_factory=lambda: str(uuid_utils.uuid7()))
+    at: float = field(default_factory=now)  # since when
+    by: str = field(default_factory=lambda: str(uuid_utils.uuid7()))  # a number that nothing else has
 
     def note_made(self, memories: Iterable[AnyMemory]) -> None:
         """Have made these memories; before the transaction ends that stores them."""

@@ -36,29 +36,18 @@ _NOTE: Final = "adoption"  # the triggers of the store look into this note for `
 
 
 class Adoption(BaseModel):
-    """Identity of an imported collection, and how its rows become memories.
-
-    Attributes:
-        collection_id: The id Chroma gave it.
-        collection_name: Its name.
-        scope: The scope of all memories; None if each row names its own.
-        scope_key: The metadata key under which it does.
-        text_key: The metadata key of the text; None takes the document.
-        category: The category of all facts.
-        where: Only the rows that this filter of Chroma's selects; None are all.
-        write_through: Whether changes of the memories are written to the collection.
-    """
+    """Identity of an imported collection, and how its rows become memories."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    collection_id: str
-    collection_name: str
-    scope: str | None
-    scope_key: str | None
-    text_key: str | None
-    category: Category
-    where: Where | None = None
-    write_through: bool
+    collection_id: str  # the id Chroma gave it
+    collection_name: str  # its name
+    scope: str | None  # the scope of all memories; None if each row names its own
+    scope_key: str | None  # the metadata key under which it does
+    text_key: str | None  # the metadata key of the text; None takes the document
+    category: Category  # the category of all facts
+    where: Where | None = None  # only the rows that this filter of Chroma's selects; None are all
+    write_through: bool  # whether changes of the memories are written to the collection
 
     @classmethod
     def chosen(
