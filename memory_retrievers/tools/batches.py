@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import groupby
-from typing import Annotated, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Generic, NamedTuple, TypeVar
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from memory_retrievers.errors import (
     BatchOperationError,
@@ -24,28 +25,24 @@ from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, SemanticD
 from memory_retrievers.models.management import Change
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.storage.tracing import advance
-from memory_retrievers.tools.arguments import ECHOED, LONGEST_ID, ArgumentsT, ManagementArguments, without
+from memory_retrievers.tools.arguments import LONGEST_ID, ArgumentsT, ManagementArguments, one_of, without
 from memory_retrievers.tools.responses import complete, respond
 from memory_retrievers.tools.store import Stored, StoreItem, auto_associate, check_known, draft_of, store_one
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 from memory_retrievers.tools.update import UpdateItem, change_of
 
-WhatNext: TypeAlias = Literal["rollback", "stop", "continue"]
 
-_CHOICES: tuple[WhatNext, ...] = ("rollback", "stop", "continue")
+class WhatNext(StrEnum):
+    """What a bad element does."""
 
-
-def _read_choice(value: object) -> WhatNext:
-    for choice in _CHOICES:
-        if choice == value:
-            return choice
-    raise ValidationError(f"Invalid on_error: {str(value)[:ECHOED]}. Must be one of: {', '.join(_CHOICES)}")
+    ROLLBACK = "rollback"
+    STOP = "stop"
+    CONTINUE = "continue"
 
 
 OnError = Annotated[
     WhatNext,
-    BeforeValidator(_read_choice),
-    WithJsonSchema({"type": "string", "enum": list(_CHOICES)}),
+    *one_of(WhatNext, name="on_error"),
     Field(
         description=(
             "What a bad element does: rollback (nothing of the batch is kept), stop (what comes before it is kept), "
@@ -62,7 +59,7 @@ DoneT = TypeVar("DoneT")
 class Batch(Generic[DoneT]):
     """Progress of a batch."""
 
-    on_error: WhatNext  # what a bad element does
+    on_error: WhatNext
     done: list[DoneT] = field(default_factory=list)  # what has been done, in the order of the elements
     errors: list[JsonObject] = field(default_factory=list)  # one object for each bad element
     is_over: bool = False  # whether nothing more is to be done
@@ -70,7 +67,7 @@ class Batch(Generic[DoneT]):
     @property
     def is_undone(self) -> bool:
         """True if nothing of the batch is to be kept."""
-        return self.is_over and self.on_error == "rollback"
+        return self.is_over and self.on_error is WhatNext.ROLLBACK
 
     def is_over_before(self, index: int) -> bool:
         """True if an element comes after the bad one that ended the batch."""
@@ -87,7 +84,7 @@ class Batch(Generic[DoneT]):
         named = {"id": id[:LONGEST_ID]} if isinstance(id, str) else {}
         noted = {"index": index, **named, "error_type": type(error).__name__, "message": str(error)}
         self.errors = sorted([*self.errors, noted], key=lambda each: int(each["index"]))
-        if self.on_error != "continue":
+        if self.on_error is not WhatNext.CONTINUE:
             self.errors = self.errors[:1]
             self.is_over = True
 
@@ -156,14 +153,13 @@ class MemoryBatchStoreArguments(ManagementArguments):
         WithJsonSchema({"type": "array", "items": _ITEMS_WITHOUT_SCOPE.model_json_schema()}),
         Field(description="What to store; each element takes what memory_store takes."),
     ]
-    on_error: OnError = "rollback"
+    on_error: OnError = WhatNext.ROLLBACK
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
+class _Wanted(NamedTuple):
     """An item that fits, with its place in the batch."""
 
-    index: int
+    place: int
     item: StoreItem
     draft: SemanticDraft
 
@@ -179,17 +175,19 @@ def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArgument
     """Store many memories (specification §3.6) in one transaction, embedded in batches unless duplicates matter.
 
     Raises:
-        ValidationError: There are no items, or too many.
         BatchOperationError: The store or the embedder failed; nothing was stored.
     """
     manager = context.manager
     _check_size(arguments.items, name="items", most=manager.settings.batch_max_size)
     batch: Batch[_Done] = Batch(on_error=arguments.on_error)
     # 1. check every item before anything is embedded
-    wanted = [
-        _Wanted(index=index, item=item, draft=draft)
-        for index, (item, draft) in batch.each(arguments.items, lambda element: _read_item(context, element))
-    ]
+    model = StoreItem if context.allow_scopes else _ITEMS_WITHOUT_SCOPE
+
+    def read(element: object) -> tuple[StoreItem, SemanticDraft]:
+        item = _checked(element, model)
+        return item, draft_of(context, item)
+
+    wanted = [_Wanted(place, item, draft) for place, (item, draft) in batch.each(arguments.items, read)]
     # 2. store
     with batch.kept(nullcontext()):
         manager.prepare([each.draft for each in wanted])
@@ -197,11 +195,6 @@ def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArgument
         _put(context, wanted, batch)
     # 3. answer
     return _stored(context, arguments, batch)
-
-
-def _read_item(context: ToolContext, element: object) -> tuple[StoreItem, SemanticDraft]:
-    item = _checked(element, StoreItem if context.allow_scopes else _ITEMS_WITHOUT_SCOPE)
-    return item, draft_of(context, item)
 
 
 def _put(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
@@ -218,14 +211,14 @@ def _put(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -
 
 
 def _put_together(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
-    if not wanted or batch.is_over_before(wanted[0].index):
+    if not wanted or batch.is_over_before(wanted[0].place):
         return
     for keeps, alike in groupby(wanted, key=lambda each: each.item.keeps_duplicates(context)):
         _put_alike(context, list(alike), batch, allow_duplicates=keeps)
 
 
 def _put_alike(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done], *, allow_duplicates: bool) -> None:
-    if batch.is_over_before(wanted[0].index):
+    if batch.is_over_before(wanted[0].place):
         return
     try:
         added = context.manager.add_with_vectors(
@@ -239,17 +232,17 @@ def _put_alike(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Do
     for each, (memory, vector) in zip(wanted, added, strict=True):
         is_new = memory.duplicate_of is None
         made = auto_associate(context, memory, vector=vector) if each.item.auto_associate and is_new else []
-        batch.done.append(_Done(each.index, Stored(memory=memory, is_new=is_new, associations=made)))
+        batch.done.append(_Done(each.place, Stored(memory=memory, is_new=is_new, associations=made)))
 
 
 def _put_singly(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
     for each in wanted:
-        if batch.is_over_before(each.index):
+        if batch.is_over_before(each.place):
             return
         try:
-            batch.done.append(_Done(each.index, store_one(context, each.item, each.draft)))
+            batch.done.append(_Done(each.place, store_one(context, each.item, each.draft)))
         except (NotFoundError, ValidationError) as error:
-            batch.fail(each.index, error)
+            batch.fail(each.place, error)
 
 
 def _stored(context: ToolContext, arguments: MemoryBatchStoreArguments, batch: Batch[_Done]) -> ToolOutput:
@@ -281,14 +274,13 @@ class MemoryBatchUpdateArguments(ManagementArguments):
         WithJsonSchema({"type": "array", "items": UpdateItem.model_json_schema()}),
         Field(description="What to change; each element takes what memory_update takes."),
     ]
-    on_error: OnError = "rollback"
+    on_error: OnError = WhatNext.ROLLBACK
 
 
 def memory_batch_update(context: ToolContext, arguments: MemoryBatchUpdateArguments) -> ToolOutput:
     """Change many memories (specification §3.6) in one transaction; their new texts are embedded in batches.
 
     Raises:
-        ValidationError: There are no updates, or too many.
         BatchOperationError: The store or the embedder failed; nothing was changed.
     """
     manager = context.manager
