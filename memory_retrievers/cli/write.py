@@ -12,13 +12,13 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from memory_retrievers.cli.app import BAD_INPUT, DEFAULT_STORE, PLACE, OfScope, Store, Yes, command, listed
-from memory_retrievers.cli.options import BUNDLED, PAIRS, EmbedderOptions, metadata_of
+from memory_retrievers.cli.options import BUNDLED, PAIRS, EmbedderOptions, json_object, metadata_of
 from memory_retrievers.cli.output import print_json, print_line, print_table, print_text
 from memory_retrievers.cli.stores import Place, to_change, to_fill, to_search
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.evaluation import samples
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.models import Category, Draft, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models import Category, Draft, EpisodicMemory, SemanticMemory
 from memory_retrievers.models import scopes as scope_paths
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.settings import RetrievalSettings, ToolSettings
@@ -253,7 +253,7 @@ def _call(
 
     Unlike the other commands, this counts as a use of what is found: it is what an agent does.
     """
-    given = _object(arguments)
+    given = json_object("--json", arguments)
     rules = ToolPolicy(root=root or at.scope, allow_scopes=allow_scopes, sync_directory=sync_directory)
     writes = find_tool(name).writes
     with _open(at.store, writes=writes, embedder=embedder) as memory:
@@ -269,13 +269,3 @@ def _open(store: Place, *, writes: bool, embedder: EmbedderOptions) -> AgentMemo
         own = ToolSettings.from_environment(otherwise=_OWN_IMPORTS)
         return to_fill(store, embedder=embedder, options={"tools": own})
     return to_search(store, embedder=embedder, retrieval=RetrievalSettings())
-
-
-def _object(arguments: str) -> JsonObject:
-    try:
-        given = json.loads(arguments)
-    except (ValueError, RecursionError) as error:
-        raise ValidationError(f"--json takes the arguments as a JSON object: {error}") from error
-    if not isinstance(given, dict):
-        raise ValidationError('--json takes the arguments as a JSON object, for example \'{"query": "Lyon"}\'')
-    return given

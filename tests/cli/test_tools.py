@@ -45,9 +45,9 @@ def test_a_tool_that_fails_prints_the_error_object_and_ends_with_2(demo, ended):
     ("arguments", "problem"),
     [
         (["forget_all"], "Unknown tool: forget_all"),
-        (["recent_memory", "--json", "["], "--json takes the arguments as a JSON object"),
-        (["recent_memory", "--json", "[1]"], "--json takes the arguments as a JSON object"),
-        (["recent_memory", "--json", "[" * 100_000], "--json takes the arguments as a JSON object"),
+        (["recent_memory", "--json", "["], "--json takes a JSON object"),
+        (["recent_memory", "--json", "[1]"], "--json takes a JSON object"),
+        (["recent_memory", "--json", "[" * 100_000], "--json takes a JSON object"),
         (["recent_memory", "--root", "user/bob"], "is not within root 'user/bob'"),
         (["recent_memory", "--root", ".."], "is malformed"),
     ],
