@@ -84,6 +84,8 @@ def outside(home: Path | None, path: str | Path) -> Path:
 class Folder:
     """An open directory. All operations stay inside of it, also if it is renamed, and follow no link but in its path.
 
+    Where a file is opened and something else stands in its place, a link say, that is a ConfigurationError.
+
     Raises:
         OSError: It cannot be opened.
     """
@@ -110,9 +112,6 @@ class Folder:
             name: Name of the file in this directory.
             content: The new content.
             access: Mode of a file that is created.
-
-        Raises:
-            ConfigurationError: A link or something else that is no plain file stands in its place.
         """
         try:
             with self.create(name, access) as file:
@@ -127,31 +126,19 @@ class Folder:
             self.overwrite(name, content, access)
 
     def settle(self, name: str, access: Access = PRIVATE) -> int:
-        """Create an empty file if nothing exists, and return the mode of the file.
-
-        Raises:
-            ConfigurationError: A link or something else that is no plain file stands in its place.
-        """
+        """Create an empty file if nothing exists, and return the mode of the file."""
         with contextlib.suppress(FileExistsError):
             self.create(name, access).close()
         with self._plain(name, os.O_RDONLY, "rb") as file:
             return stat.S_IMODE(os.fstat(file.fileno()).st_mode)
 
     def read(self, name: str, at_most: int) -> bytes:
-        """The first bytes of a file.
-
-        Raises:
-            ConfigurationError: A link or something else that is no plain file stands in its place.
-        """
+        """The first bytes of a file."""
         with self._plain(name, os.O_RDONLY, "rb") as file:
             return file.read(at_most)
 
     def handle(self, name: str, access: Access | None = None) -> int:
-        """Descriptor, for the caller to close, of a plain file to lock; made if it is missing and ``access`` is given.
-
-        Raises:
-            ConfigurationError: A link or something else that is no plain file stands in its place.
-        """
+        """Descriptor, for the caller to close, of a file to lock; made if it is missing and ``access`` is given."""
         if access is not None:
             self.settle(name, access)
         return self._plain_descriptor(name, os.O_RDONLY)

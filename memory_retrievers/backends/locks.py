@@ -47,10 +47,6 @@ class FileLock:
         folder: Where the file is.
         name: Its name.
         access: Its mode if it is made; None does not make it.
-
-    Raises:
-        ConfigurationError: A link or something else that is no plain file stands in its place.
-        OSError: It cannot be opened.
     """
 
     def __init__(self, folder: Folder, name: str, access: Access | None = PRIVATE) -> None:
@@ -175,12 +171,7 @@ class FileLock:
 
 
 class Turnstile(FileLock):
-    """A lock that nobody gets twice while another waits: who is next holds a second one, at which all others queue.
-
-    Raises:
-        ConfigurationError: A link or something else that is no plain file stands in the place of one.
-        OSError: They cannot be opened.
-    """
+    """A lock that nobody gets twice while another waits: who is next holds a second one, at which all others queue."""
 
     def __init__(self, folder: Folder, name: str, access: Access = PRIVATE) -> None:
         super().__init__(folder, name, access)
@@ -209,10 +200,6 @@ class WriteTurn:
         name: Name of the first; the others have endings.
         number: Chosen at random: decides which of the places is waited for.
         access: Modes of the files that are made.
-
-    Raises:
-        ConfigurationError: A link or something else that is no plain file stands in the place of one.
-        OSError: They cannot be opened.
     """
 
     def __init__(self, folder: Folder, name: str, number: int, access: Access = PRIVATE) -> None:
@@ -281,11 +268,7 @@ class WriteTurn:
 
 
 def is_held(folder: Folder, name: str) -> bool:
-    """Return True if somebody holds the lock on a file, which is only looked at; also if that is unknown.
-
-    Raises:
-        ConfigurationError: A link or something else that is no plain file stands in its place.
-    """
+    """Return True if somebody holds the lock on a file, which is only looked at; also if that is unknown."""
     descriptor = folder.handle(name)
     try:
         return not _taken(descriptor, shared=True)

@@ -58,11 +58,7 @@ class ScopedByConfig(BaseModel):
 
 
 def conversation_of() -> str | None:
-    """The thread of the run it is called in, which is the conversation that its messages belong to; None without one.
-
-    Raises:
-        ValidationError: The id of the thread is too long for the name of a conversation.
-    """
+    """The thread of the run it is called in, which is the conversation of its messages; None without one."""
     thread = ensure_config().get("configurable", {}).get("thread_id")
     return None if thread is None or not str(thread).strip() else parse_conversation(str(thread))
 

@@ -267,9 +267,6 @@ class HybridRetriever:
             limit: Largest number of either kind; taken as 1 to 100.
             days_limit: Only memories stored in the last so many days; None is any age.
             facts: Also list facts.
-
-        Raises:
-            ValidationError: The scope is malformed, or a limit is negative or not a number.
         """
         now, ledger, parsed = self._store.now(), self._store.ledger, scopes.parse(scope)
         most = min(max(parse_limit("limit", limit), 1), MAX_RECENT)
@@ -303,9 +300,6 @@ class HybridRetriever:
             cursor: Cursor of the page before; None is the first page.
             limit: Largest number of memories, 1 to 1000.
             filters: Tags, metadata and times that a memory must have; the same for every page.
-
-        Raises:
-            ValidationError: The scope or cursor is malformed, the kind unknown, or the limit not from 1 to 1000.
         """
         size = parse_page_size(limit)
         memories = self._store.ledger.page(

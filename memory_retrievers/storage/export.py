@@ -69,7 +69,6 @@ def export(
         access: The mode of the file.
 
     Raises:
-        ConfigurationError: The target exists, or cannot be written, or a move into the store has not ended.
         BackendError: A memory is damaged, or has a vector that no import takes; there is no target then.
     """
     with new_file(target, access) as file, ledger.contents(scope) as contents, closing(contents.records()) as records:
@@ -155,7 +154,6 @@ def import_(
 
     Raises:
         ValidationError: The file is not one that :func:`export` wrote, or not whole; the message names the line.
-        ConfigurationError: The file cannot be read, a newer version wrote it, or the directory is in use.
         DiskFullError: There is no space left for the store.
     """
     with _opened(source) as file:

@@ -48,7 +48,6 @@ def move(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = 
         progress: Called for every page, first while the source is looked through and then of what is in.
 
     Raises:
-        ConfigurationError: The target holds something else, or a move into the source has not ended.
         BackendError: Something in the source is damaged, so that an import would not take it; this call has
             written nothing.
     """

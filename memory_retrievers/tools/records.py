@@ -90,11 +90,7 @@ class MemoryDeleteArguments(ManagementArguments):
 
 
 def memory_get(context: ToolContext, arguments: MemoryGetArguments) -> ToolOutput:
-    """One memory, whole (specification §3.3); it counts as handed out.
-
-    Raises:
-        NotFoundError: There is no such memory.
-    """
+    """One memory, whole (specification §3.3); it counts as handed out."""
     memory, linked = _handed_out(context, context.find(arguments.id))
     answer = _listed(memory) | {
         "metadata": memory.metadata,

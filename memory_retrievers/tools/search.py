@@ -190,12 +190,7 @@ class MemorySearchArguments(ManagementArguments):
 
 
 def memory_search(context: ToolContext, arguments: MemorySearchArguments) -> ToolOutput:
-    """The memories that answer a query, best first (specification §3.4, §4.4); each counts as handed out.
-
-    Raises:
-        ValidationError: The scope is malformed.
-        EmbeddingError: The embedder failed.
-    """
+    """The memories that answer a query, best first (specification §3.4, §4.4); each counts as handed out."""
     # 1. find
     found = _find(context, arguments)
     # 2. count them as handed out

@@ -68,7 +68,6 @@ def memory_update(context: ToolContext, arguments: MemoryUpdateArguments) -> Too
     """Change a memory (specification §3.3); metadata is merged, and what becomes long_term no longer expires.
 
     Raises:
-        NotFoundError: There is no such memory.
         ValidationError: A field breaks a limit, or an episode's content is to be changed; nothing was changed.
     """
     before = context.find(arguments.id)
@@ -124,11 +123,7 @@ class MemorySetScoreArguments(ManagementArguments):
 
 
 def memory_get_score(context: ToolContext, arguments: MemoryGetScoreArguments) -> ToolOutput:
-    """The importance of a memory now, and its access count (specification §3.5); this is no access.
-
-    Raises:
-        NotFoundError: There is no such memory.
-    """
+    """The importance of a memory now, and its access count (specification §3.5); this is no access."""
     memory = context.manager.importance.current(context.find(arguments.id))
     answer = {
         "importance_score": memory.importance,
@@ -139,11 +134,7 @@ def memory_get_score(context: ToolContext, arguments: MemoryGetScoreArguments) -
 
 
 def memory_set_score(context: ToolContext, arguments: MemorySetScoreArguments) -> ToolOutput:
-    """Set the importance of a memory; accesses no longer change it (specification §3.5).
-
-    Raises:
-        NotFoundError: There is no such memory.
-    """
+    """Set the importance of a memory; accesses no longer change it (specification §3.5)."""
     found = context.find(arguments.id)
     memory = context.manager.importance.set(found, score=arguments.score, reason=arguments.reason)
     return _rated(context, arguments, memory, {"previous_score": found.importance, "new_score": memory.importance})

@@ -33,11 +33,7 @@ _logger = logging.getLogger("memory_retrievers")
 
 
 class PostgresLedger(SQLLedger):
-    """A ``SQLLedger`` on PostgreSQL.
-
-    Raises:
-        ConfigurationError: A newer version of the package made the tables, or they cannot be made.
-    """
+    """A ``SQLLedger`` on PostgreSQL."""
 
     def __init__(
         self, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None, read_only: bool = False

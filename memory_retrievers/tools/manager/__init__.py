@@ -300,11 +300,7 @@ class MemoryManager:
                     return
 
     def add(self, drafts: Sequence[Draft], *, replace: bool = False) -> list[SemanticMemory]:
-        """Store drafts as :meth:`add_with_vectors` does, and give the facts alone, complete, in the order given.
-
-        Raises:
-            ValidationError: A scope is malformed, an id is taken, or the store holds one of them back.
-        """
+        """Store drafts as :meth:`add_with_vectors` does, and give the facts alone, complete, in the order given."""
         return [memory for memory, _ in self.add_with_vectors(drafts, replace=replace)]
 
     def add_with_vectors(
