@@ -211,11 +211,7 @@ class Extra:
 
 @contextmanager
 def required(*extras: Extra) -> Iterator[None]:
-    """Raise :class:`MissingExtraError` for an import of optional dependencies that fails.
-
-    Raises:
-        MissingExtraError: One of them is not installed.
-    """
+    """Raise :class:`MissingExtraError` for an import of optional dependencies that fails."""
     try:
         yield
     except ModuleNotFoundError as error:

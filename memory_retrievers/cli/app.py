@@ -165,11 +165,7 @@ class Ranking(EmbedderOptions):
     )
 
     def settings(self) -> RetrievalSettings:
-        """Retrieval settings of the profile.
-
-        Raises:
-            ValidationError: There is no such profile.
-        """
+        """Retrieval settings of the profile."""
         return profile_named(self.profile)
 
 

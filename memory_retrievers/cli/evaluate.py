@@ -51,11 +51,7 @@ class RunOptions(EmbedderOptions):
     as_json: AsJson = False
 
     def remembered(self) -> RememberedVectors:
-        """Load the embedder, with the vectors that are kept.
-
-        Raises:
-            ConfigurationError: There is no such module or name, or making the embedder failed.
-        """
+        """Load the embedder, with the vectors that are kept."""
         from memory_retrievers.evaluation.stores import RememberedVectors
 
         return RememberedVectors(chosen_embedder(self.load(), embedder_id=self.embedder_id), file=self.vectors)

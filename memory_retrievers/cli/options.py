@@ -44,11 +44,7 @@ PROFILE_NAMES: Final = " or ".join(", ".join(PROFILES).rsplit(", ", 1))  # names
 
 
 def profile_named(name: str) -> RetrievalSettings:
-    """Retrieval settings of the profile with this name.
-
-    Raises:
-        ValidationError: There is no such profile.
-    """
+    """Retrieval settings of the profile with this name."""
     if name not in PROFILES:
         raise ValidationError(f"unknown profile {name!r}; one of: {', '.join(PROFILES)}")
     return PROFILES[name]()
@@ -99,11 +95,7 @@ class EmbedderOptions(OptionGroup):
     ] = None
 
     def load(self) -> AnyEmbedder | None:
-        """Load the embedder; None is the bundled model.
-
-        Raises:
-            ConfigurationError: There is no such module or name, or making the embedder failed.
-        """
+        """Load the embedder; None is the bundled model."""
         return None if self.embedder is None else cast("AnyEmbedder", _made_at(self.embedder, option="--embedder"))
 
 
@@ -215,11 +207,7 @@ def _makes_one(found: object) -> bool:
 
 
 def json_object(option: str, written: str) -> JsonObject:
-    """The JSON object that an option is given.
-
-    Raises:
-        ValidationError: It is none.
-    """
+    """The JSON object that an option is given."""
     try:
         given = json.loads(written)
     except (ValueError, RecursionError) as error:
@@ -233,11 +221,7 @@ PAIRS: Final = "KEY=VALUE|JSON"
 
 
 def metadata_of(given: Sequence[str] | None) -> JsonObject:
-    """Metadata written ``KEY=VALUE``, where a value that is no JSON is text, or as JSON objects; later ones win.
-
-    Raises:
-        ValidationError: One is neither.
-    """
+    """Metadata written ``KEY=VALUE``, where a value that is no JSON is text, or as JSON objects; later ones win."""
     pairs: JsonObject = {}
     for pair in given or ():
         key, equals, written = pair.partition("=")

@@ -72,11 +72,7 @@ class FilterGroup(OptionGroup):
     ] = None
 
     def parsed(self) -> FilterOptions:
-        """The filters as a memory takes them.
-
-        Raises:
-            ValidationError: One is malformed.
-        """
+        """The filters as a memory takes them."""
         return {
             "tags": self.tag or (),
             "metadata": metadata_of(self.metadata),

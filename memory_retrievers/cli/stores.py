@@ -60,21 +60,13 @@ class Place:
         return _PARAMETER.sub(rf"\g<before>{_MASK}", _USER.sub(rf"\g<before>:{_MASK}@", self.address))
 
     def required_directory(self, *, otherwise: str) -> Path:
-        """Return the directory; refuse a database, and say what to do with one otherwise.
-
-        Raises:
-            ValidationError: It is the address of a database.
-        """
+        """Return the directory; refuse a database, and say what to do with one otherwise."""
         if isinstance(self.address, Path):
             return self.address
         raise ValidationError(f"this takes a directory and not the address of a database: {otherwise}")
 
     def require_store(self) -> None:
-        """Check that there is a store; looking must not make one.
-
-        Raises:
-            ConfigurationError: There is none.
-        """
+        """Check that there is a store; looking must not make one."""
         with self.without_its_secret():
             if not is_made(self.address):
                 raise ConfigurationError(f"there is no memory store at {self}")

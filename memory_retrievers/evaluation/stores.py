@@ -85,11 +85,7 @@ class RememberedVectors:
             return [self._tokens[key] for key in keys]
 
     def save(self) -> None:
-        """Keep the vectors in the file, if there is one, whole or not at all.
-
-        Raises:
-            ConfigurationError: It cannot be written.
-        """
+        """Keep the vectors in the file, if there is one, whole or not at all."""
         import numpy as np
 
         if self._file is None or not (self._documents and self._queries):

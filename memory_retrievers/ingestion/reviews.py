@@ -138,11 +138,7 @@ def review_one(store: MemoryStore, id: str, *, scope: str, rating: Rating | str,
 
 
 def parse_rating(rating: Rating | str) -> Rating:
-    """The rating a caller, perhaps a language model, has named in any case of letters.
-
-    Raises:
-        ValidationError: There is no such rating.
-    """
+    """The rating a caller, perhaps a language model, has named in any case of letters."""
     try:
         return Rating(str(rating).strip().lower())
     except ValueError:

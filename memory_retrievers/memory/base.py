@@ -262,11 +262,7 @@ class BaseMemory(ABC):
 
 
 def check_replacing(drafts: Sequence[Draft], replacing: Sequence[str | None]) -> Sequence[str | None]:
-    """The ids of facts to replace, none or one for each draft.
-
-    Raises:
-        ValidationError: They are another number, or no ids.
-    """
+    """The ids of facts to replace, none or one for each draft."""
     if isinstance(replacing, str) or (replacing and len(replacing) != len(drafts)):
         raise ValidationError(f"replacing must have an id or None for each of the {len(drafts)} drafts, or be left out")
     if any(not isinstance(each, str | None) for each in replacing):

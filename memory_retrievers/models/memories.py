@@ -331,11 +331,7 @@ class MemoryKey:
 
 
 def parse_id(id: object) -> str:
-    """Check that an id is text: a database would take a number for the text of it.
-
-    Raises:
-        ValidationError: It is not.
-    """
+    """Check that an id is text: a database would take a number for the text of it."""
     if not isinstance(id, str):
         raise ValidationError(f"an id must be text, not {type(id).__name__}")
     return id
@@ -386,11 +382,7 @@ NOT_GIVEN: Final = NotGiven.NOT_GIVEN
 
 @contextmanager
 def in_our_words() -> Iterator[None]:
-    """Raise what pydantic complains of as a ``ValidationError``.
-
-    Raises:
-        ValidationError: A record or an argument breaks a rule.
-    """
+    """Raise what pydantic complains of as a ``ValidationError``."""
     try:
         yield
     except pydantic.ValidationError as error:

@@ -207,11 +207,7 @@ def position_cursor(memory: AnyMemory) -> str:
 
 
 def parse_cursor(cursor: object) -> Position | None:
-    """Decode a cursor to a position; None is the beginning.
-
-    Raises:
-        ValidationError: It is not one that a page gave out.
-    """
+    """Decode a cursor to a position; None is the beginning."""
     if cursor is None:
         return None
     try:
@@ -225,22 +221,14 @@ def parse_cursor(cursor: object) -> Position | None:
 
 
 def parse_page_size(limit: object) -> int:
-    """Check that the size of a page is an integer from 1 to 1000.
-
-    Raises:
-        ValidationError: It is not.
-    """
+    """Check that the size of a page is an integer from 1 to 1000."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
         raise ValidationError(f"limit must be an integer from 1 to {MAX_PAGE}, not {limit!r}")
     return limit
 
 
 def parse_kinds(kind: object) -> tuple[Kind, ...]:
-    """Check the requested kinds; None requests both.
-
-    Raises:
-        ValidationError: It is not a kind of memory.
-    """
+    """Check the requested kinds; None requests both."""
     if kind is None:
         return tuple(Kind)
     try:

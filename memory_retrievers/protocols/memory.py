@@ -213,11 +213,7 @@ class SceneMemory(Protocol):
 
 
 def scene_memory_of(memory: Memory) -> SceneMemory:
-    """Return the memory itself if it has the methods of :class:`SceneMemory`.
-
-    Raises:
-        ConfigurationError: It does not have them.
-    """
+    """Return the memory itself if it has the methods of :class:`SceneMemory`."""
     if not callable(getattr(memory, "scene", None)):
         raise ConfigurationError(f"{type(memory).__name__} does not tell scenes: give an AgentMemory or a RemoteMemory")
     return cast("SceneMemory", memory)

@@ -45,11 +45,7 @@ class Step:
 
 
 def parse_budget(max_tokens: object) -> int | None:
-    """The budget that a caller has set; None where there is none.
-
-    Raises:
-        ValidationError: It is not a whole number from 0 on.
-    """
+    """The budget that a caller has set; None where there is none."""
     if max_tokens is None:
         return None
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0:

@@ -129,11 +129,7 @@ class RetrievalRequest:
 
 
 def parse_limit(name: str, value: object) -> int:
-    """Check that a limit is an integer of 0 or more.
-
-    Raises:
-        ValidationError: It is not.
-    """
+    """Check that a limit is an integer of 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValidationError(f"{name} must be an integer, not {value!r}")
     if value < 0:
@@ -142,11 +138,7 @@ def parse_limit(name: str, value: object) -> int:
 
 
 def parse_relevance(value: object) -> MinRelevance:
-    """Check that a least relevance is a number from 0 to 1, or ``auto``.
-
-    Raises:
-        ValidationError: It is not.
-    """
+    """Check that a least relevance is a number from 0 to 1, or ``auto``."""
     if value == "auto":
         return "auto"
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -155,11 +147,7 @@ def parse_relevance(value: object) -> MinRelevance:
 
 
 def check_length(query: str, *, most: int) -> None:
-    """Check that a query has no more than ``most`` characters.
-
-    Raises:
-        ValidationError: It has more.
-    """
+    """Check that a query has no more than ``most`` characters."""
     if len(query) > most:
         raise ValidationError(
             f"query is too long: {len(query)} characters, at most {most} are allowed: ask in fewer words, "

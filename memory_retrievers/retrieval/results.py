@@ -146,11 +146,7 @@ class RecentResult:
 
 
 def parse_detail(detail: DetailLevel | str) -> DetailLevel:
-    """The level a caller, perhaps a language model, has named in any case of letters.
-
-    Raises:
-        ValidationError: There is no such level.
-    """
+    """The level a caller, perhaps a language model, has named in any case of letters."""
     try:
         return DetailLevel(str(detail).strip().lower())
     except ValueError:

@@ -27,11 +27,7 @@ from memory_retrievers.server.settings import TrafficSettings
 
 @contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens; a port of 0 is any that is free.
-
-    Raises:
-        ConfigurationError: The address cannot be had.
-    """
+    """A socket that listens; a port of 0 is any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)

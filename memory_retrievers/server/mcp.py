@@ -153,11 +153,7 @@ class McpOffer:
         return {"resourceTemplates": [_MEMORY_BY_ID]}
 
     def read(self, uri: str) -> JsonObject:
-        """The answer to ``resources/read``.
-
-        Raises:
-            NotFoundError: There is no such resource.
-        """
+        """The answer to ``resources/read``."""
         if uri.startswith(_BY_ID_PREFIX):
             return {"contents": [self._memory(uri)]}
         if uri not in _RESOURCES:
@@ -181,11 +177,7 @@ class McpOffer:
         return {"prompts": [about]}
 
     def prompt(self, name: str) -> JsonObject:
-        """The answer to ``prompts/get``.
-
-        Raises:
-            NotFoundError: There is no such prompt.
-        """
+        """The answer to ``prompts/get``."""
         if name != PROMPT:
             raise NotFoundError(f"Unknown prompt: {name}. Known prompts: {PROMPT}")
         return {"messages": [{"role": "user", "content": {"type": "text", "text": self.guide}}]}

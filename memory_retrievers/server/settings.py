@@ -86,20 +86,12 @@ class Access:
         return scope
 
     def require_writing(self) -> None:
-        """Refuse a sender that may only read.
-
-        Raises:
-            HTTPError: The sender may only read (403).
-        """
+        """Refuse a sender that may only read."""
         if not self.writes:
             raise _forbidden("this token may only read")
 
     def require_everything(self) -> None:
-        """Refuse a sender that is bound to a root.
-
-        Raises:
-            HTTPError: The sender is bound to a root (403).
-        """
+        """Refuse a sender that is bound to a root."""
         if self.root is not None:
             raise _forbidden(f"only a token whose root is {EVERYTHING} may see this")
 

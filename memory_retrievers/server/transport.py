@@ -232,11 +232,7 @@ _MOMENT: pydantic.TypeAdapter[datetime] = pydantic.TypeAdapter(pydantic.AwareDat
 
 @contextmanager
 def understood() -> Iterator[None]:
-    """Turn missing or malformed parts of an answer into one error.
-
-    Raises:
-        BackendError: The answer is not what a server of this package sends.
-    """
+    """Turn missing or malformed parts of an answer into one error."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:

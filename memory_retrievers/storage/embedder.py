@@ -169,11 +169,7 @@ class LetGoEmbedder:
         self.id = id
 
     def embed_documents(self, texts: Sequence[str]) -> NoReturn:  # noqa: ARG002 - the shape of an embedder
-        """Refuse.
-
-        Raises:
-            ConfigurationError: The store is closed.
-        """
+        """Refuse: the store is closed."""
         raise ConfigurationError("this memory is closed; open it again")
 
     def embed_query(self, text: str) -> NoReturn:  # noqa: ARG002 - likewise

@@ -88,21 +88,13 @@ def export(
 
 
 def require_moved(notes: Mapping[str, str]) -> None:
-    """Reject a store that has notes of a move into it which has not ended: a copy would pass for a whole one.
-
-    Raises:
-        ConfigurationError: It has.
-    """
+    """Reject a store that has notes of a move into it which has not ended: a copy would pass for a whole one."""
     if notes.get(MOVING):
         raise ConfigurationError(HALF_MOVED)
 
 
 def require_importable(record: Record, header: Header) -> None:
-    """Reject a record that an import would reject.
-
-    Raises:
-        BackendError: An import would not take it, nor would :func:`export` write it; the message names it.
-    """
+    """Reject a record that an import would reject."""
     try:
         export_format.parse_record(export_format.line_of(record), header.dimension)
         export_format.check_tokens(record, header)

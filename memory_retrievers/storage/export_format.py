@@ -437,11 +437,7 @@ def _parse_tokens(text: str) -> bytes:
 
 
 def check_tokens(record: Record, header: Header) -> None:
-    """Reject token vectors that ``verify`` would report: of another width than those of the embedder, if it is known.
-
-    Raises:
-        ValidationError: There are some.
-    """
+    """Reject token vectors that ``verify`` would report: of another width than those of its embedder, if known."""
     width = TOKEN_WIDTHS.get(header.embedder_id or "", 1)
     for passage in record.passages if isinstance(record, StoredMemory) else ():
         if passage.tokens is not None and len(passage.tokens) % width:

@@ -149,11 +149,7 @@ _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 
 def require_local(directory: Path) -> None:
-    """Refuse a directory, made or to be made, on a network file system, before anything is made there.
-
-    Raises:
-        StoreLockedError: It lies on one.
-    """
+    """Refuse a directory, made or to be made, on a network file system, before anything is made there."""
     with contextlib.suppress(OSError):  # no such table elsewhere, and then it is unknown
         kind = network_file_system(directory.resolve(), _MOUNTS.read_bytes().decode("utf-8", "surrogateescape"))
         if kind is not None:
@@ -293,11 +289,7 @@ def _opened(place: Path, build: Callable[[], SharedT]) -> _Live[Shareable]:
 
 
 def _refuse_older_owner(folder: Folder) -> None:
-    """Raise an error if an older version of the package has the store open; what others have left is removed.
-
-    Raises:
-        StoreLockedError: It has.
-    """
+    """Raise an error if an older version of the package has the store open; what others have left is removed."""
     if not folder.has(LOCK_FILE):
         return
     if is_held(folder, LOCK_FILE):

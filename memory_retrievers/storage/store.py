@@ -200,11 +200,7 @@ class MemoryStore:
         return memories if as_of is None else self.ledger.facts.then(memories, as_of=as_of)
 
     def required(self, memory: AnyMemory) -> AnyMemory:
-        """Return a changed memory as it may be stored.
-
-        Raises:
-            ValidationError: It may not.
-        """
+        """Return a changed memory as it may be stored."""
         kept = self.admitted(memory)
         if kept is None:
             raise ValidationError("before_store has held this back; nothing was changed")

@@ -106,9 +106,6 @@ class Bounds:
 
         >>> Bounds(name="top_k", low=1, high=1000).check(10)
         10
-
-        Raises:
-            ValidationError: It is not.
         """
         if self.high is None and not value >= self.low:
             raise ValidationError(f"{self.name} must be >= {self.low}")
@@ -135,11 +132,7 @@ class AtMost:
     what: str  # what it is called where it is refused
 
     def check(self, value: SizedT) -> SizedT:
-        """The value, if it is not too long.
-
-        Raises:
-            ValidationError: It is.
-        """
+        """The value, if it is not too long."""
         if isinstance(value, str | tuple) and len(value) > self.most:
             unit = "characters" if isinstance(value, str) else "elements"
             raise ValidationError(f"{self.what} is too long: {len(value)} {unit}, at most {self.most} are allowed")

@@ -276,11 +276,7 @@ def parse_tool_choice(given: str) -> ToolChoice:
 
 
 def find_tool(name: str, *, among: Mapping[str, AnyTool] = REGISTRY) -> AnyTool:
-    """The tool of that name.
-
-    Raises:
-        NotFoundError: There is none; the message names those there are.
-    """
+    """The tool of that name."""
     if name in among:
         return among[name]
     if name in REGISTRY:

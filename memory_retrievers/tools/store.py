@@ -401,11 +401,7 @@ def _same_in_scope(context: ToolContext, draft: SemanticDraft) -> DuplicateAnaly
 
 
 def expiry(created_at: datetime, *, ttl_seconds: int | None) -> datetime | None:
-    """The moment at which a memory expires; None if none is given, as with 0 seconds (specification §3.2).
-
-    Raises:
-        ValidationError: The moment lies beyond the calendar.
-    """
+    """The moment at which a memory expires; None if none is given, as with 0 seconds (specification §3.2)."""
     if not ttl_seconds:
         return None
     try:

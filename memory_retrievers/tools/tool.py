@@ -100,11 +100,7 @@ class ToolPolicy:
         self.context(checked_memory(memory), scope=scope or self.root or "anyone")
 
     def context(self, memory: Memory, *, scope: str) -> ToolContext:
-        """The context of one call.
-
-        Raises:
-            ConfigurationError: The scope is outside the root, or one of the words is unknown.
-        """
+        """The context of one call."""
         fixed: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(ToolPolicy)}
         if self.root is None:
             fixed["root"] = scopes.parse(scope)
@@ -168,11 +164,7 @@ class ToolContext(ToolPolicy):
 
     @property
     def manager(self) -> MemoryManager:
-        """The memory manager, for the tools that manage memories.
-
-        Raises:
-            ConfigurationError: The memory is not an AgentMemory.
-        """
+        """The memory manager, for the tools that manage memories."""
         manager: MemoryManager | None = getattr(self.memory, "manager", None)
         if manager is None:
             raise ConfigurationError(
@@ -185,11 +177,7 @@ class ToolContext(ToolPolicy):
         return self.manager.find(id, root=self.root, scope=self.scope)
 
     def find_seen(self, id: str) -> AnyMemory:
-        """A memory that operations on many may touch: one that searches and lists reach.
-
-        Raises:
-            NotFoundError: There is no such memory.
-        """
+        """A memory that operations on many may touch: one that searches and lists reach."""
         memory = self.find(id)
         if self.seen != "all" and memory.origin is not Origin.TOOL:
             raise NotFoundError(f"Memory not found: {id}")
@@ -203,11 +191,7 @@ class ToolContext(ToolPolicy):
         return self.scope if given is None else scopes.join(self.root, given)
 
     def require_nothing_fixed(self) -> None:
-        """Refuse a call that runs where the memory is, if the host has fixed what is for the other side to fix.
-
-        Raises:
-            ConfigurationError: It has.
-        """
+        """Refuse a call that runs where the memory is, if the host has fixed what is for the other side to fix."""
         fixed = (self.scope, self.kinds, self.deletes, self.response_format, self.sync_directory)
         if fixed != (self.root, None, "tool", "levels", None):
             raise ConfigurationError(
@@ -216,11 +200,7 @@ class ToolContext(ToolPolicy):
             )
 
     def shown(self, scope: str) -> str:
-        """A scope of the store as a model is to see it: relative to the root, which is ``.``.
-
-        Raises:
-            ConfigurationError: The scope lies outside the root, so no model may see it; the message does not name it.
-        """
+        """A scope of the store as a model is to see it: relative to the root, which is ``.``."""
         if scope == self.root:
             return ROOT
         if not scopes.is_within(self.root, scope):
@@ -296,11 +276,7 @@ class Tool(Generic[ArgumentsT]):
         return with_categories(arguments, own_categories(memory) or ())
 
     def call(self, context: ToolContext, arguments: Mapping[str, object]) -> ToolOutput:
-        """Check the arguments, then run the tool.
-
-        Raises:
-            ValidationError: The arguments do not fit.
-        """
+        """Check the arguments, then run the tool."""
         offered = self.offered_arguments(allow_scopes=context.allow_scopes)
         try:
             given = {storable(name): storable_throughout(value) for name, value in arguments.items()}

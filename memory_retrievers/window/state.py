@@ -86,11 +86,7 @@ class Journal:
         return entry
 
     def require_writable(self) -> None:
-        """See that changes can be noted, before one is made.
-
-        Raises:
-            BackendError: They cannot.
-        """
+        """See that changes can be noted, before one is made."""
         if self._path is None:
             return
         try:

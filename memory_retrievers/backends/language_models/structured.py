@@ -76,11 +76,7 @@ def failure_of(name: str, error: Exception) -> LanguageModelError:
 
 
 def fitting(answer: object, schema: type[AnswerT]) -> AnswerT:
-    """Validate an object or its fields against the schema, including objects built without validation.
-
-    Raises:
-        UnusableAnswerError: There is none, or it does not fit.
-    """
+    """Validate an object or its fields against the schema, including objects built without validation."""
     if answer is None:
         raise UnusableAnswerError("there was none")
     content = _fields_of(answer) if isinstance(answer, BaseModel) else answer

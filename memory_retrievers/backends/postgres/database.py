@@ -317,11 +317,7 @@ class Database:
             yield connection
 
     def require_writable(self) -> None:
-        """Raise an error if the store is open for reading only.
-
-        Raises:
-            ConfigurationError: This was opened read-only, or before a fork.
-        """
+        """Raise an error if the store is open for reading only."""
         self._require_own_process()
         if self._read_only:
             raise ConfigurationError(READ_ONLY)

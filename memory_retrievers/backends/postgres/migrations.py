@@ -93,11 +93,7 @@ def migrate(connection: Connection) -> None:
 
 
 def require_current(connection: Connection) -> None:
-    """Check that the tables exist and have the current schema.
-
-    Raises:
-        ConfigurationError: There are none, or they are of another version.
-    """
+    """Check that the tables exist and have the current schema."""
     version = version_of(connection)
     _refuse_newer(version)
     if not version:

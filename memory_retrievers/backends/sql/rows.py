@@ -225,11 +225,7 @@ def decode(row: tuple[Any, ...]) -> AnyMemory:
 
 
 def memory_of(row: tuple[Any, ...]) -> AnyMemory:
-    """Decode a memory as :func:`decode` does, with errors of this package.
-
-    Raises:
-        BackendError: The row is damaged.
-    """
+    """Decode a memory as :func:`decode` does, with errors of this package."""
     try:
         return decode(row)
     except UNREADABLE as error:
@@ -238,11 +234,7 @@ def memory_of(row: tuple[Any, ...]) -> AnyMemory:
 
 @contextmanager
 def readable(what: str) -> Iterator[None]:
-    """Raise errors of decoding a stored record as errors of this package.
-
-    Raises:
-        BackendError: The record is damaged.
-    """
+    """Raise errors of decoding a stored record as errors of this package."""
     try:
         yield
     except UNREADABLE as error:

@@ -193,11 +193,7 @@ class AttachedFile:
             yield lock.acquire(timeout)
 
     def require_place(self) -> None:
-        """Require that the file is where it was opened.
-
-        Raises:
-            BackendError: It is not: what is written would be lost with it.
-        """
+        """Require that the file is where it was opened."""
         if not self._is_in_place():
             raise BackendError(f"{self._path} was moved, deleted or replaced while it was open here: open it again")
 
@@ -220,11 +216,7 @@ def read_note(path: Path, name: str) -> str | None:
 
 
 def make(path: Path, access: Access) -> None:
-    """Create the empty file with its mode, which SQLite copies to its log and the other files beside it.
-
-    Raises:
-        BackendError: It cannot be made.
-    """
+    """Create the empty file with its mode, which SQLite copies to its log and the other files beside it."""
     try:
         make_file(path, access)
     except OSError as error:

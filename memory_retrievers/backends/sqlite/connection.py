@@ -264,11 +264,7 @@ _AT_ONCE: Final = 1 << 20  # bytes; 1 GB takes about 0.7 s to go through
 
 
 def check_seal(path: Path) -> None:
-    """Check that a database is unchanged since it was closed. The process must have no connection to it.
-
-    Raises:
-        BackendError: It is not.
-    """
+    """Check that a database is unchanged since it was closed. The process must have no connection to it."""
     with Folder(path.parent) as folder:
         seal = _read_seal(folder, path)
         if seal is None or has_log(path):
@@ -301,11 +297,7 @@ def write_seal(path: Path, access: Access) -> None:
 
 
 def remove_seal(path: Path) -> None:
-    """Delete the checksum before the database is changed, durably even in a power cut.
-
-    Raises:
-        BackendError: It cannot be removed.
-    """
+    """Delete the checksum before the database is changed, durably even in a power cut."""
     try:
         with Folder(path.parent) as folder:
             if folder.has(_seal_name(path)):

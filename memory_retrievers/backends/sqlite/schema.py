@@ -426,11 +426,7 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def refuse_newer(connection: sqlite3.Connection, path: Path | None) -> None:
-    """Raise an error if a newer version of the package wrote the schema.
-
-    Raises:
-        ConfigurationError: It does not.
-    """
+    """Raise an error if a newer version of the package wrote the schema."""
     version = version_of(connection)
     if version > len(MIGRATIONS):
         raise ConfigurationError(
@@ -440,11 +436,7 @@ def refuse_newer(connection: sqlite3.Connection, path: Path | None) -> None:
 
 
 def refuse_older(connection: sqlite3.Connection, path: Path | None) -> None:
-    """Raise an error if the file must be migrated before it can be read.
-
-    Raises:
-        ConfigurationError: It has to be migrated first.
-    """
+    """Raise an error if the file must be migrated before it can be read."""
     if (version := version_of(connection)) < len(MIGRATIONS):
         raise ConfigurationError(
             f"{path} was written by an older version of memory-retrievers (schema {version}, this one reads "

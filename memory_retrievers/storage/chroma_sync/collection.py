@@ -110,11 +110,7 @@ class SourceRow:
 
 
 def check_collection(collection: Collection, *, writable: bool) -> None:
-    """Check that an object has the methods of a collection.
-
-    Raises:
-        ConfigurationError: It is something else.
-    """
+    """Check that an object has the methods of a collection."""
     needed = ("get", "count", "upsert", "delete") if writable else ("get", "count")
     methods = [getattr(collection, name, None) for name in needed]
     if not all(map(callable, methods)) or not hasattr(collection, "id") or not hasattr(collection, "name"):
@@ -127,11 +123,7 @@ def check_collection(collection: Collection, *, writable: bool) -> None:
 
 
 def check_where(collection: Collection, where: object) -> None:
-    """Check that Chroma accepts a filter, by asking for one row.
-
-    Raises:
-        ValidationError: It is none.
-    """
+    """Check that Chroma accepts a filter, by asking for one row."""
     if where is None:
         return
     if not _is_bounded(where):

@@ -117,11 +117,7 @@ class Adoption(BaseModel):
         return self.model_copy(update={"collection_id": str(collection.id), "collection_name": collection.name})
 
     def refuse_other_collection(self, collection: Collection) -> None:
-        """Raise an error unless it is the imported collection, which the name alone does not show.
-
-        Raises:
-            ConfigurationError: It is another one.
-        """
+        """Raise an error unless it is the imported collection, which the name alone does not show."""
         if self.collection_id != str(collection.id):
             raise ConfigurationError(
                 f"this is not the collection that was adopted, {self.collection_name!r} with the id "
@@ -129,11 +125,7 @@ class Adoption(BaseModel):
             )
 
     def refuse_other(self, noted: Adoption | None) -> None:
-        """Raise an error for other settings; only write-through may change.
-
-        Raises:
-            ConfigurationError: The store has adopted something else, or in another way.
-        """
+        """Raise an error for other settings; only write-through may change."""
         if noted is None:
             return
         if noted.collection_id != self.collection_id:
