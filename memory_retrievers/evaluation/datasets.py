@@ -95,15 +95,7 @@ def load_locomo(path: Path) -> list[Conversation]:
         if not (files := sorted(path.glob("Chat_*.json"))):
             raise ConfigurationError(f"{path} holds no file Chat_*.json: give LoCoMo's file, or REALTALK's directory")
         return [conversation for file in files for conversation in load_locomo(file)]
-    text = read_text(path)
-    try:
-        content = json.loads(text)
-    except RecursionError:
-        raise ValidationError(f"{path} is nested too deeply for a LoCoMo file") from None
-    except json.JSONDecodeError as error:
-        raise ValidationError(f"{path} is no JSON: {error}") from error
-    except ValueError as error:  # a number of thousands of digits
-        raise ValidationError(f"{path} cannot be read as JSON: {error}") from error
+    content = _json_of(path)
     if isinstance(content, list):
         samples = [_parsed(_Sample, each, path, number) for number, each in enumerate(content, start=1)]
         return [_conversation(each.sample_id, list(_sessions(each, path)), each.qa, path) for each in samples]
@@ -307,10 +299,10 @@ def _values(update: Update, best: Sequence[str]) -> Mapping[str, float]:
 
 
 def _chat(file: Path, directory: Path) -> Chat:
-    probes = _read(TypeAdapter(dict[str, list[object]]), file).get(CATEGORY, [])
+    probes = _checked(TypeAdapter(dict[str, list[object]]), _json_of(file), file).get(CATEGORY, [])
     asked = [_checked(TypeAdapter(_Probe), each, file) for each in probes]
     chat = file.parent / _CHAT if (file.parent / _CHAT).exists() else file.parent.parent / _CHAT
-    batches = _read(TypeAdapter(list[_Batch]), chat)
+    batches = _checked(TypeAdapter(list[_Batch]), _json_of(chat), chat)
     name = "-".join(chat.parent.relative_to(directory).parts) or directory.name
     conversation = Conversation(scope=f"beam/{name}", sessions=tuple(_batches(batches)), questions=())
     if not conversation.sessions:
@@ -348,13 +340,14 @@ def _day(written: str | None) -> datetime | None:
         return None
 
 
-def _read(form: TypeAdapter[FormT], file: Path) -> FormT:
+def _json_of(file: Path) -> Any:  # noqa: ANN401 - what it holds
     text = read_text(file)
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return json.loads(text)
+    except RecursionError:
+        raise ValidationError(f"{file} is nested too deeply to be read") from None
+    except ValueError as error:
         raise ValidationError(f"{file} cannot be read as JSON: {error}") from error
-    return _checked(form, content, file)
 
 
 def _checked(form: TypeAdapter[FormT], value: object, place: object) -> FormT:

@@ -121,7 +121,7 @@ def test_a_file_that_is_missing_or_no_json_is_told(tmp_path):
     with pytest.raises(ConfigurationError, match="cannot be read"):
         load_locomo(tmp_path / "nowhere.json")
     (tmp_path / "text.json").write_text("hello")
-    with pytest.raises(ValidationError, match="no JSON"):
+    with pytest.raises(ValidationError, match="cannot be read as JSON"):
         load_locomo(tmp_path / "text.json")
 
 
