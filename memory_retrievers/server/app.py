@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -216,13 +215,9 @@ def serve(
         server = uvicorn.Server(configuration(app, chosen, shutdown_seconds=chosen.shutdown_seconds))
         with listening(chosen.host, chosen.port) as listener, ended_by_signals(server):
             if announce is not None:
-                announce(_address(chosen.host, listener))
+                host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
+                announce(f"http://{host}:{listener.getsockname()[1]}")
             server.run(sockets=[listener])
-
-
-def _address(host: str, listener: socket.socket) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{listener.getsockname()[1]}"
 
 
 MAX_HEADER_BYTES: Final = 16_384

@@ -181,7 +181,8 @@ class Transport:
                     return self._decoded(answer)
                 if last or not _is_passing(answer, has_key=key is not None):
                     raise failure_of(answer)
-                asked_to_wait = _retry_after(answer)
+                given = answer.headers.get("retry-after", "")
+                asked_to_wait = float(given) if given.isdecimal() else 0.0
             self._sleep(min(_LONGEST_PAUSE, max(asked_to_wait, _FIRST_PAUSE * 2**attempt)))
             attempt += 1
 
@@ -220,11 +221,6 @@ def _is_passing(answer: httpx.Response, *, has_key: bool) -> bool:
     """True if it is worth trying again: the server is busy, or still at the same request of an earlier attempt."""
     under_way = answer.status_code == httpx.codes.CONFLICT and "retry-after" in answer.headers
     return answer.status_code in _PASSING or (has_key and under_way)
-
-
-def _retry_after(answer: httpx.Response) -> float:
-    given = answer.headers.get("retry-after", "")
-    return float(given) if given.isdecimal() else 0.0
 
 
 _MOMENT: pydantic.TypeAdapter[datetime] = pydantic.TypeAdapter(pydantic.AwareDatetime)

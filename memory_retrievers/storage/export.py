@@ -156,17 +156,12 @@ def import_(
             store = build(directory)
             try:
                 with _line(source, 1):
-                    _check_embedder(store, header)
+                    if notes := header.notes():
+                        store.ledger.write_notes(notes)
+                        store.embed_query("Is this the embedder?")  # else it raises
                 _take_in(store, source, file, header, progress)
             finally:
                 store.close()
-
-
-def _check_embedder(store: MemoryStore, header: Header) -> None:
-    """Adopt the export's embedder for the store; the first embedding verifies it."""
-    if notes := header.notes():
-        store.ledger.write_notes(notes)
-        store.embed_query("Is this the embedder?")
 
 
 def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, progress: Progress | None) -> None:

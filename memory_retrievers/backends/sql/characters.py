@@ -97,7 +97,8 @@ def problems(connection: Connection) -> Iterator[str]:
 
 
 def _row(scope_id: int, state: CharacterState) -> tuple[int, str, str, str]:
-    return scope_id, state.name, encode_json(state.known_events), _encode(state)
+    others = state.model_dump(mode="json", exclude=_IN_COLUMNS)
+    return scope_id, state.name, encode_json(state.known_events), encode_json(others)
 
 
 def _decode(scope: str, name: str, known_events: str, state: str) -> CharacterState:
@@ -105,7 +106,3 @@ def _decode(scope: str, name: str, known_events: str, state: str) -> CharacterSt
         return CharacterState(name=name, known_events=tuple(json.loads(known_events)), **json.loads(state))
     except UNREADABLE as error:
         raise BackendError(f"character {name!r} in scope {scope!r} is damaged and cannot be read") from error
-
-
-def _encode(state: CharacterState) -> str:
-    return encode_json(state.model_dump(mode="json", exclude=_IN_COLUMNS))
