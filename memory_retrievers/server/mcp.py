@@ -12,7 +12,7 @@ from memory_retrievers.errors import ConfigurationError, NotFoundError, error_ob
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.management import Channel, acting_as
 from memory_retrievers.protocols import Memory
-from memory_retrievers.tools.registry import REGISTRY, find_tool, offered_tools
+from memory_retrievers.tools.registry import REGISTRY, offered_tools
 from memory_retrievers.tools.tool import AnyTool, ToolChoice, ToolOutput, ToolPolicy, run_tool
 
 _OPENING: Final = (
@@ -196,14 +196,11 @@ class McpOffer:
     def _output(self, name: str, arguments: Mapping[str, object]) -> ToolOutput:
         if name not in REGISTRY:
             raise NotFoundError(f"Unknown tool: {name}. Offered tools: {', '.join(self._tools)}")
-        try:
-            spec = find_tool(name, among=self._tools)
-        except NotFoundError as error:
-            refused = self._read_only and REGISTRY[name].writes
-            failure = NotFoundError(f"{name} changes memories, and this server is read-only") if refused else error
-            if not refused:
-                failure = NotFoundError(f"{name} is not offered here. Offered tools: {', '.join(self._tools)}")
-            return ToolOutput.of(error_object(failure), is_error=True)
+        if (spec := self._tools.get(name)) is None:
+            why = f"is not offered here. Offered tools: {', '.join(self._tools)}"
+            if self._read_only and REGISTRY[name].writes:
+                why = "changes memories, and this server is read-only"
+            return ToolOutput.of(error_object(NotFoundError(f"{name} {why}")), is_error=True)
         with acting_as(Channel.MCP):
             return run_tool(spec, self._context, arguments)
 
