@@ -217,23 +217,26 @@ _KEYS: Final[Mapping[str, str]] = {
     "boolean": "success updated preserved exists",
     "integer": (
         "total_count total deleted_count limit offset stored_count updated_count original_count summary_length "
-        "association_count moved_count scope_count token_count item_count access_count associations_count"
+        "association_count moved_count scope_count token_count item_count access_count associations_count "
+        "affected_count deleted_messages"
     ),
     "number": "importance_score previous_score new_score confidence",
     "string": (
         "id memory_id memory_tier created_at content scope content_type updated_at category consolidated_memory_id "
-        "target_scope source_scope operation_type data suggested_scope reasoning action_summary scene duplicate_of "
-        "note left_out invalid_at hint"
+        "target_scope operation_type data suggested_scope reasoning action_summary scene duplicate_of "
+        "left_out invalid_at hint summary file_path"
     ),
     "string null": "last_accessed_at expires_at",
+    "string array": "source_scope",
     "object": (
         "memory_object duplicate_analysis search_metadata metadata memory discovery_metadata pagination_info "
-        "detailed_summary file_info processing_stats statistics suggestion_analysis session_info session_details"
+        "detailed_summary file_info processing_stats statistics suggestion_analysis session_info session_details "
+        "change_details"
     ),
     "array": (
         "semantic episodic associations_details results tags associations deleted_ids affected_items memories "
         "stored_ids errors memory_objects duplicates updated_ids moved_items scopes hierarchy alternatives "
-        "all_alternatives affected_memories characters similar"
+        "all_alternatives affected_memories characters near wider_scopes failed_items still_known"
     ),
 }
 """The fields of answers, by the type that each has in all of them."""
@@ -245,27 +248,31 @@ _ANSWERS: Final[Mapping[str, str]] = {
     "context_pre_retrieve": "semantic* episodic*",
     "recent_memory": "semantic episodic*",
     "memory_store": (
-        "success memory_id id memory_tier created_at content scope duplicate_of similar note associations_count "
+        "success memory_id id memory_tier created_at content scope duplicate_of near hint associations_count "
         "memory_object associations_details duplicate_analysis"
     ),
-    "memory_search": "success total_count total results search_metadata",
+    "memory_search": "success total_count total results wider_scopes search_metadata",
     "memory_get": (
         "success id* content content_type memory_tier tags created_at metadata updated_at invalid_at expires_at scope "
         "category associations importance_score access_count last_accessed_at"
     ),
     "memory_update": "success id* updated updated_at invalid_at hint memory_object",
-    "memory_delete": "success deleted_count* deleted_ids* affected_items",
+    "memory_delete": "success deleted_count deleted_ids deleted_messages still_known hint affected_items",
     "memory_list": "success total* memories limit offset",
     "memory_batch_store": "success* stored_count* stored_ids* errors* duplicates memory_objects",
     "memory_batch_update": "success* updated_count* updated_ids* errors* memory_objects",
     "memory_get_score": "success* memory_id* importance_score access_count last_accessed_at memory_object",
     "memory_set_score": "success* memory_id* previous_score new_score memory_object",
     "memory_consolidate": ("success* consolidated_memory_id* original_count* preserved summary_length memory_object"),
-    "memory_manage": "success* exists memory associations metadata",
+    "memory_manage": (
+        "success* exists memory associations metadata affected_count summary affected_items change_details"
+    ),
     "memory_discover_associations": "success* association_count* associations discovery_metadata",
-    "memory_move": "success* moved_count target_scope moved_items source_scope",
+    "memory_move": "success* moved_count target_scope failed_items moved_items source_scope",
     "memory_list_all": "success* total_count* memories pagination_info",
-    "memory_sync": "success* operation_type* data item_count left_out detailed_summary file_info processing_stats",
+    "memory_sync": (
+        "success* operation_type* data item_count file_path left_out detailed_summary file_info processing_stats"
+    ),
     "scope_list": "success* scope_count* scopes hierarchy statistics",
     "scope_suggest": (
         "success* suggested_scope* confidence alternatives suggestion_analysis all_alternatives reasoning"

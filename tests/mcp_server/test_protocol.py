@@ -78,13 +78,42 @@ def test_every_answer_has_the_shape_that_was_announced(response_format, level):
         with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
             arguments = arguments_for(name, *filled(memory)) | ({} if level is None else {"response_level": level})
             offer = McpOffer(memory, scope=ALICE, tools="all", rules=rules)
-            [announced] = [tool["outputSchema"] for tool in offer.tools()["tools"] if tool["name"] == name]
+            announced = announced_by(offer, name)
             answer = offer.call(name, arguments)
             if answer["isError"]:
                 assert level is not None, answer
                 continue
             jsonschema.validate(answer["structuredContent"], announced)
             assert answer["structuredContent"].keys() <= announced["properties"].keys(), name
+
+
+def announced_by(offer, name):
+    return next(tool["outputSchema"] for tool in offer.tools()["tools"] if tool["name"] == name)
+
+
+@pytest.mark.parametrize("response_format", ["levels", "plain"])
+@pytest.mark.parametrize("level", ["minimal", "standard", "full"])
+def test_what_comes_only_at_times_has_the_shape_that_was_announced(response_format, level, tmp_path):
+    calls = [
+        ("memory_store", {"content": "Alice lives in Lyons"}),
+        ("memory_delete", {"message": "The import failed."}),
+        ("memory_search", {"query": "Alice", "scope": "nowhere"}),
+        ("memory_move", {"target_scope": "work"}),
+        ("memory_manage", {"operation": "delete"}),
+        ("memory_sync", {"operation": "export", "file_path": "out.json"}),
+    ]
+    for name, arguments in calls:
+        with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+            first, _ = filled(memory)
+            memory.add_messages(ALICE, [{"role": "user", "content": "The import failed."}])
+            elsewhere = memory.remember_fact(scope=f"{ALICE}/hives", fact="Bees swarm in May", id="bees").id
+            of_ids = {"memory_move": {"memory_ids": [first, elsewhere, "none"]}, "memory_manage": {"memory_id": first}}
+            rules = ToolPolicy(allow_scopes=True, response_format=response_format, sync_directory=tmp_path)
+            offer = McpOffer(memory, scope=ALICE, tools="all", rules=rules)
+            answer = offer.call(name, arguments | of_ids.get(name, {}) | {"response_level": level})
+            assert not answer["isError"], answer
+            jsonschema.validate(answer["structuredContent"], announced_by(offer, name))
+            assert answer["structuredContent"].keys() <= announced_by(offer, name)["properties"].keys(), name
 
 
 def test_every_tool_has_a_title_and_hints():
