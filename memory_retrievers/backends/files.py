@@ -40,9 +40,7 @@ class Access:
 
 
 PRIVATE: Final = Access(0o600, 0o700)  # for the owner alone
-
-SHARED_GROUP: Final = Access(0o660, 0o2770)
-"""For the group of the directory too, which what is made in it inherits."""
+SHARED_GROUP: Final = Access(0o660, 0o2770)  # for the group of the directory too, which what is made in it inherits
 
 
 def written(path: str | Path) -> Path:

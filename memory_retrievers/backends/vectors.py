@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.models.selection import Vector, Vectors
 
-_FEW: Final = 256
-"""Up to so many vectors are compared at once, without a first pass that leaves out what is far."""
-
+_FEW: Final = 256  # up to so many vectors are compared at once, without a first pass that leaves out what is far
 _STREAMED: Final = 8_192  # rows per piece where a scope is too large for a snapshot
 _ROUNDING: Final = 1e-5  # more than the product of two unit vectors can be off by
 

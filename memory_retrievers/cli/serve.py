@@ -146,8 +146,7 @@ def _mcp(
             serve_stdio(offer)
 
 
-JOURNAL: Final = "window-changes.jsonl"
-"""In the directory of a store: who has changed what in a window, and when."""
+JOURNAL: Final = "window-changes.jsonl"  # in the directory of a store: who has changed what in a window, and when
 
 
 @listed

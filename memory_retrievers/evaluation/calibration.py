@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-LIMITS: Final = {Kind.EPISODIC: 5, Kind.SEMANTIC: 20}
-"""Hits of a question: as many as a search gives by default."""
+LIMITS: Final = {Kind.EPISODIC: 5, Kind.SEMANTIC: 20}  # hits of a question: as many as a search gives by default
 
 FOLDS: Final = 5
-FEWEST: Final = 30
-"""Questions of a kind that are answered, and as many that are not, below which nothing is fitted."""
+FEWEST: Final = 30  # questions of a kind that are answered, and as many that are not, below which nothing is fitted
 
 CAUTION: Final = 0.5
 """Share of the floor by questions that were made of memories which counts for those that people ask."""

@@ -27,8 +27,7 @@ from memory_retrievers.text import one_line, quote
 EPISODE_DEPTHS: Final = (1, 5, 10)
 TURN_DEPTHS: Final = (5, 10, 20)
 NDCG_DEPTH: Final = 10
-BUDGETS: Final = (500, 1_000, 2_000, 4_000)
-"""Tokens of rendered context within which the evidence is looked for."""
+BUDGETS: Final = (500, 1_000, 2_000, 4_000)  # tokens of rendered context within which the evidence is looked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,7 @@ from memory_retrievers.models.contents import Progress
 from memory_retrievers.settings import RetrievalSettings
 
 DEPTH: Final = 5  # episodes among which an answer is looked for
-
-LOSS: Final = 0.02
-"""Share of the questions whose answer may be silenced, for the share of foreign questions that are."""
+LOSS: Final = 0.02  # share of the questions whose answer may be silenced, for the share of foreign questions that are
 
 _BINS: Final = 10
 

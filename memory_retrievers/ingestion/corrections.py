@@ -29,10 +29,7 @@ LINKED: Final = 3
 
 REACH: Final = 20  # so many messages before it a correction may take back by a word that both have
 MOST_NEEDED: Final = 150  # sentences that one may need: more have no room in a summary, however short they are
-
-CONTEXT: Final = 3
-"""At most so many messages before the last are shown with it, where each answers the one before."""
-
+CONTEXT: Final = 3  # at most so many messages before the last are shown with it, where each answers the one before
 SHARED: Final = 0.5  # this share of the terms of the shorter one have two sentences that are about the same
 
 _CHAT = """

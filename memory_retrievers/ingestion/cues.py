@@ -107,9 +107,6 @@ REUNION: Final = _any_of(_REUNIONS)  # phrases said after a time apart
 FAREWELL: Final = _any_of(_FAREWELLS)  # phrases that end a conversation
 CORRECTION: Final = _any_of(_CORRECTIONS)  # something that was believed is not so
 WITHDRAWAL: Final = _any_of(_WITHDRAWALS)  # what was said just before is taken back, put off, or comes back
-
-CHOICE: Final = _any_of(_CHOICES)
-"""The speaker proposes or prefers something, which may be another thing than before."""
-
+CHOICE: Final = _any_of(_CHOICES)  # the speaker proposes or prefers something, which may be another thing than before
 EMPHASIS: Final = _any_of(_EMPHASIS)  # the speaker finds it remarkable
 LIFE_EVENT: Final = _any_of(_LIFE_EVENTS)  # phrases about events that happen a few times in a life

@@ -16,9 +16,7 @@ from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.text import analyze, one_line
 from memory_retrievers.text.summaries import LENGTH_EXPONENT, rarest, sentences
 
-SUMMARY_LENGTH: Final = 300
-"""Characters of a summary: two or three sentences, which an embedder still sees whole."""
-
+SUMMARY_LENGTH: Final = 300  # characters of a summary: two or three sentences, which an embedder still sees whole
 TITLE_LENGTH: Final = 60  # characters of a title: a headline on one line
 EARLIER: Final = " Earlier: "  # between what was settled last and what was said before it
 
@@ -30,9 +28,7 @@ FREQUENCY_IN_SUMMARIES: Final = 0.5
 said over and over. The power of the logarithm of their number."""
 
 PHRASE_WORDS: Final = 3  # longer runs of words are clauses, not names of things
-
-READ_LENGTH: Final = 10_000
-"""Characters of a message that are read: a pasted file must not keep everybody waiting."""
+READ_LENGTH: Final = 10_000  # characters of a message that are read: a pasted file must not keep everybody waiting
 
 READ_SENTENCES: Final = 30
 """Sentences of a message that are looked at, from both ends: each may take back any of those before it."""

@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from memory_retrievers.retrieval.retriever import HybridRetriever
 
 
-RECENT_EPISODES: Final = 20
-"""Number of the scope's newest episodes that a segment's surprise is measured against."""
+RECENT_EPISODES: Final = 20  # number of the scope's newest episodes that a segment's surprise is measured against
 
 _POLL_SECONDS: Final = 0.02
 

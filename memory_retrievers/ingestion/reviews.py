@@ -252,8 +252,7 @@ EASY_FROM: Final = 0.48
 with the bundled model, into the four ratings with two mistakes, both between "again" and "hard": what was vital lay
 from 0.50 up, what was used from 0.32 to 0.44, and everything else below 0.19."""
 
-GOOD_FROM: Final = 0.25
-"""From this share on a memory was visibly used: halfway between what was and what was not."""
+GOOD_FROM: Final = 0.25  # from this share on a memory was visibly used: halfway between what was and what was not
 
 HARD_FROM: Final = 0.15
 """Below this share an answer contains nothing of a memory; above, it is about the same subject in other words."""
@@ -263,8 +262,7 @@ ASKED_SHARE: Final = 0.5
 
 _ASSISTANT: Final = "assistant"
 
-_SPEAKERS: Final = "user assistant"
-"""Words that are common in summaries, so they are never specific to a memory."""
+_SPEAKERS: Final = "user assistant"  # words that are common in summaries, so they are never specific to a memory
 
 
 class LanguageModelJudge:

@@ -27,9 +27,7 @@ from memory_retrievers.retrieval.excerpts import MatchedTurn
 from memory_retrievers.retrieval.markdown import RenderPlan, detailed_messages, shows_turns
 
 SUMMARY_SHARE: Final = 0.5  # share of the evidence in an episode that its summary is expected to contain
-
-FURTHER_STEPS: Final = 64
-"""After the first step that does not fit, so many more are looked at for one that does."""
+FURTHER_STEPS: Final = 64  # after the first step that does not fit, so many more are looked at for one that does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

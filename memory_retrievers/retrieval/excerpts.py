@@ -22,11 +22,8 @@ from memory_retrievers.text.duplicates import COMPARED_CHARACTERS, SAME_TALK, to
 REPETITION: Final = 0.985
 """Discount of each further turn of an episode: evidence for one query is often scattered over episodes."""
 
-LIST_REPETITION: Final = 0.95
-"""The same where a list is asked for, of which each item may stand in another episode."""
-
-MOST_TURNS: Final = 30
-"""Number of turns rendered without a budget: about 1,000 tokens, and most of what more would add."""
+LIST_REPETITION: Final = 0.95  # the same where a list is asked for, of which each item may stand in another episode
+MOST_TURNS: Final = 30  # number of turns rendered without a budget: about 1,000 tokens, and most of what more would add
 
 LEAST_SHARE: Final = 0.5
 """Least score of a rendered turn relative to the best one, except for the best turn of an episode."""

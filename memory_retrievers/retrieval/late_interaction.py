@@ -42,10 +42,7 @@ MESSAGE_SHARE: Final = 0.5  # weight of a message's MaxSim, as a share of that o
 _BESIDE: Final = 0.7  # what a word counts that is answered by the message before or after
 _STOP_WORD_SHARE: Final = 0.1  # share of the passages that a word which is no search term counts as being in
 _BLOCK: Final = 200_000  # multiplications of a block
-
-_KEPT_PASSAGES: Final = 2_000
-"""Passages of a scope whose token vectors stay in memory, if they are no longer than most."""
-
+_KEPT_PASSAGES: Final = 2_000  # passages of a scope whose token vectors stay in memory, if they are no longer than most
 _KEPT_BYTES: Final = 1_200  # bytes that the token vectors of most passages take
 
 

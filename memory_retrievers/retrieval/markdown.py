@@ -373,8 +373,7 @@ def _standing(episode: RetrievedMemory[EpisodicMemory]) -> str:
     return f"relevance: {episode.relevance:.2f}" if episode.is_judged else f"score: {episode.score:.2f}"
 
 
-RECENT_TURNS: Final = 6
-"""Messages of an open episode that stand for the summary it has not got yet, the last ones."""
+RECENT_TURNS: Final = 6  # messages of an open episode that stand for the summary it has not got yet, the last ones
 
 
 def _recent_story(memory: EpisodicMemory, *, now: datetime, messages: bool) -> str:

@@ -42,9 +42,7 @@ are counted: among five passages every word would be a common one."""
 BACKGROUND: Final = 0.1, 0.05
 """Middle cosine of a query and unrelated passages, by the bundled embedder, and median deviation of such from it."""
 
-LEAST_SPREAD: Final = 0.02
-"""A smaller deviation is not believed: where all passages say the same, none stands out."""
-
+LEAST_SPREAD: Final = 0.02  # a smaller deviation is not believed: where all passages say the same, none stands out
 MOST_DEVIATIONS: Final = 15.0  # what stands out further tells no more
 COVERAGE: Final = 2.0  # what the coverage of a passage counts beside its cosine
 

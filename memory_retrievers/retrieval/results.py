@@ -342,9 +342,7 @@ def _rounded(number: float) -> float:
     return round(number, _DECIMALS)
 
 
-PROFILE_TOKENS: Final = 300
-"""Tokens of a profile at most, unless its caller says otherwise: it stands in every prompt."""
-
+PROFILE_TOKENS: Final = 300  # tokens of a profile at most, unless its caller says otherwise: it stands in every prompt
 MOST_FACTS: Final = 200  # facts that a profile is chosen from at most: more never fit
 
 _ORDER: Final = (Category.GUIDELINE, Category.IDENTITY, Category.PREFERENCE)

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
     from memory_retrievers.storage.store import MemoryStore
 
-FADING: Final = 0.05
-"""Rate per message at which an event of one star fades; one of n stars does so n² times as slowly."""
-
+FADING: Final = 0.05  # rate per message at which an event of one star fades; one of n stars does so n² times as slowly
 UNFADING: Final = 5.0  # an event of five stars never counts for less
 LIKE_FROM: Final = 0.5  # from this cosine on an event is like what is asked for
 LIKENESS_WEIGHT: Final = 15.0  # score added at a cosine of 1; it grows linearly from the threshold on

@@ -17,10 +17,7 @@ from memory_retrievers.text import one_line, quote
 
 MAX_SUMMARY_LENGTH: Final = 500  # 8 to 18 words are asked for; what is longer is cut
 MAX_NAME_LENGTH: Final = 100  # names, places and emotions are cut to this
-
-MAX_NAMES: Final = 50
-"""Largest number of witnesses, characters and emotions of one event; further ones are dropped."""
-
+MAX_NAMES: Final = 50  # largest number of witnesses, characters and emotions of one event; further ones are dropped
 USUAL_STARS: Final = 3  # importance of an event for which the model gives none
 
 SYSTEM_PROMPT = """\

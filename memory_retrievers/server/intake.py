@@ -19,8 +19,7 @@ from memory_retrievers.server.settings import TrafficSettings
 _MAX_SENDERS: Final = 10_000
 """Senders that are remembered; the one idle longest is forgotten first, and has a full allowance again."""
 
-_MAX_DIGITS: Final = 18
-"""Of a ``Content-Length``: Python itself refuses to read a number of thousands of digits."""
+_MAX_DIGITS: Final = 18  # of a ``Content-Length``: Python itself refuses to read a number of thousands of digits
 
 
 class RateLimit:
@@ -181,8 +180,7 @@ SMALL_BODY: Final = 65_536
 """Bytes. Bodies up to this are taken however much is held of others, so that large ones keep nobody else out: those of
 all connections together are 32 MB at most."""
 
-_WIDE: Final = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")
-"""The beginning of an emoji, say, in UTF-8 or escaped."""
+_WIDE: Final = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")  # the beginning of an emoji, say, in UTF-8 or escaped
 
 
 class BodyLimiter:

@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.postgres.migrations import DatabaseState
 
 LARGE: Final = 64 * 1024 * 1024  # bytes from which a log, or free space in a file, is worth a word
-
-LONG: Final = timedelta(minutes=1)
-"""For so long no transaction of the package stays open without doing anything."""
+LONG: Final = timedelta(minutes=1)  # for so long no transaction of the package stays open without doing anything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

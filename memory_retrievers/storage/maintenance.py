@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("memory_retrievers")
 
 PASSAGES_AT_ONCE: Final = EMBEDDED_TEXTS  # passages that are embedded and kept at a time: what a crash can lose
-
-LAST: Final = 32
-"""So many passages may be embedded while writers are held; twice as many with every further attempt."""
+LAST: Final = 32  # so many passages may be embedded while writers are held; twice as many with every further attempt
 
 _ALREADY: Final = "this store is being re-embedded already: wait until that is done"
 

@@ -106,10 +106,7 @@ def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionS
 
 
 COMPARED_CHARACTERS: Final = 1_000  # longer texts are no single facts, whose words could be compared
-
-COMPARED_TEXTS: Final = 50
-"""Texts of a block that are compared with each other: each takes as long as all before it."""
-
+COMPARED_TEXTS: Final = 50  # texts of a block that are compared with each other: each takes as long as all before it
 _FEW_WORDS: Final = 3  # texts of fewer words, or written without spaces, are compared with all
 
 SAME_FRAME: Final = 0.75

@@ -343,8 +343,7 @@ def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
     return tuple(found)
 
 
-_CLOSE: Final = timedelta(days=2)
-"""A plan for a weekend is one for each of its days, and one for a week is none."""
+_CLOSE: Final = timedelta(days=2)  # a plan for a weekend is one for each of its days, and one for a week is none
 
 
 def share_of_plan(plans: Sequence[Period], asked: Sequence[Period]) -> float:

@@ -42,9 +42,7 @@ SizedT = TypeVar("SizedT")
 
 LONGEST_ID: Final = 1_000  # characters of an id, as of all that a memory has for a name; scopes have fewer
 MOST_IDS: Final = 10_000  # ids in one call; most tools take fewer, and say so themselves
-
-MOST_TAGS: Final = 10_000
-"""Tags that ``ToolSettings.max_tags`` can allow at most, each of so many characters at most."""
+MOST_TAGS: Final = 10_000  # tags that ``ToolSettings.max_tags`` can allow at most, each of so many characters at most
 
 
 def parse_word(given: object, words: type[WordT], *, name: str, aliases: Mapping[str, WordT] | None = None) -> WordT:
@@ -352,8 +350,7 @@ def _parts_in_place(part: object, handler: GetJsonSchemaHandler) -> object:
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
-MAX_DEPTH: Final = 300
-"""Levels of lists and objects within an argument; Python's own limit is not everywhere the same."""
+MAX_DEPTH: Final = 300  # levels of lists and objects within an argument; Python's own limit is not everywhere the same
 
 
 def storable_throughout(given: object, *, depth: int = MAX_DEPTH) -> object:

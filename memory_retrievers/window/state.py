@@ -31,10 +31,7 @@ if TYPE_CHECKING:
     from memory_retrievers.storage.diagnosis import Diagnosis
 
 MOST_UNDONE: Final = 500  # changes that can be undone: the last
-
-MOST_CHARACTERS: Final = 8_000_000
-"""Characters that are held in memory to undo changes, of all of them together."""
-
+MOST_CHARACTERS: Final = 8_000_000  # characters that are held in memory to undo changes, of all of them together
 READ_BYTES: Final = 262_144  # so much is read of the end of a journal
 
 

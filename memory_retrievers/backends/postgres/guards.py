@@ -376,9 +376,7 @@ def _unsampled(columns: Mapping[str, Sequence[tuple[str, str]]]) -> tuple[str, .
 UNSAMPLE: Final[tuple[str, ...]] = (*_unsampled(_FIRST), _INDEXES)
 """Statements that keep ANALYZE from taking samples; those that it has taken are there until they are cleared."""
 
-UNSAMPLE_CONVERSATIONS: Final = _unsampled(_CONVERSATIONS)
-"""The same for the columns that conversations got later."""
-
+UNSAMPLE_CONVERSATIONS: Final = _unsampled(_CONVERSATIONS)  # the same for the columns that conversations got later
 UNSAMPLE_FACTS: Final = _unsampled(_FACTS)  # the same for the former versions of facts
 UNSAMPLE_ITEMS: Final = _unsampled(_ITEMS)  # the same for the values of items
 UNSAMPLE_EVENTS: Final = _unsampled(_EVENTS)  # the same for who has changed memories

@@ -27,8 +27,7 @@ _OWN_SCHEMA: Final = (
     "?options=-csearch_path%3Dstore,public"
 )
 
-_OLDEST: Final = 150_000
-"""PostgreSQL 15: before it, a row with a foreign key on it could not move to another partition."""
+_OLDEST: Final = 150_000  # PostgreSQL 15: before it, a row with a foreign key on it could not move to another partition
 
 
 def version_of(connection: Connection) -> int:

@@ -195,11 +195,8 @@ _FACT_VERSIONS: Final = f"""
     PRIMARY KEY (scope_id, id),
     FOREIGN KEY (scope_id, memory) {_OF_MEMORY}"""
 
-TABLES_BY_SCOPE: Final = (*_BY_SCOPE, "fact_versions", "changes", "events")
-"""The tables that hold what scopes hold."""
-
-OTHER_TABLES: Final = ("scopes", "notes", "adopted", "unwritten", "outbox")
-"""The others that take up more than a row."""
+TABLES_BY_SCOPE: Final = (*_BY_SCOPE, "fact_versions", "changes", "events")  # the tables that hold what scopes hold
+OTHER_TABLES: Final = ("scopes", "notes", "adopted", "unwritten", "outbox")  # the others that take up more than a row
 
 
 def _partitioned(table: str, columns: str) -> tuple[str, ...]:

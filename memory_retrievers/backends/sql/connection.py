@@ -26,8 +26,7 @@ class ScopeState(NamedTuple):
     snapshots: dict[tuple[Kind, bool], tuple[int, ScopeSnapshot]]
 
 
-States: TypeAlias = dict[tuple[str, bool], ScopeState]
-"""States by scope, and whether those below it are included."""
+States: TypeAlias = dict[tuple[str, bool], ScopeState]  # states by scope, and whether those below it are included
 
 
 class Cursor(Protocol):

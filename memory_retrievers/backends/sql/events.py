@@ -28,9 +28,7 @@ KEPT: Final = 1_000_000
 """Entries that a store keeps; on PostgreSQL each scope keeps those among the last so many of the store."""
 
 _MESSAGES: Final = "messages"  # the field of an entry that tells of queued messages
-
-_BETWEEN_LOOKS: Final = 1_000
-"""Entries that a process writes before it looks again whether there are too many in all."""
+_BETWEEN_LOOKS: Final = 1_000  # entries that a process writes before it looks again whether there are too many in all
 
 _COLUMNS: Final = "scope_id, memory, type, at, channel, actor, fields"
 _SCOPE: Final = "(SELECT id FROM scopes WHERE scope = :scope)"

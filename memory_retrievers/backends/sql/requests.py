@@ -28,13 +28,8 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import Connection
 
 KEEP_SECONDS: Final = 24 * 3600  # how long it is known that a request is done
-
-KEPT: Final = 1_000
-"""Requests that are kept at least, the last ones; of more the oldest are forgotten now and then."""
-
-_MOST_QUOTED: Final = 256
-"""Memories that are noted; of a request that has made or changed more, only that it was done."""
-
+KEPT: Final = 1_000  # requests that are kept at least, the last ones; of more the oldest are forgotten now and then
+_MOST_QUOTED: Final = 256  # memories that are noted; of a request that has made or changed more, only that it was done
 _TIME_DIGITS: Final = 12  # digits of the seconds that a note begins with, by which notes are sorted
 
 _PREFIX: Final = "request:"

@@ -44,9 +44,7 @@ LOOK_AFTER: Final = 2.0
 _FEW: Final = 256
 """Up to so many new passages are analyzed from their texts; for more of them the stored postings are read whole."""
 
-_AT_ONCE: Final = 64
-"""Passages of up to so many new memories are read with their vectors and texts, by one statement."""
-
+_AT_ONCE: Final = 64  # passages of up to so many new memories are read with their vectors and texts, by one statement
 _GROWN: Final = 8  # memories that a write changes at most for the snapshots to grow by it at once
 _ENTRY_BYTES: Final = 2_000  # what a snapshot takes beside its arrays' contents
 

@@ -133,9 +133,7 @@ def _sum(counts: Iterable[ScopeStatistics]) -> ScopeStatistics:
     return ScopeStatistics(**total)
 
 
-MOST_CHARACTERS: Final = 2_000
-"""Number of characters of a text that are shown; the memory itself may hold a million."""
-
+MOST_CHARACTERS: Final = 2_000  # number of characters of a text that are shown; the memory itself may hold a million
 MOST_MESSAGES: Final = 40  # number of messages of an episode that are shown, the first
 
 _SHOWN_ELSEWHERE: Final = {"scope", "fact", "title", "summary", "category", "messages", "scene"}
