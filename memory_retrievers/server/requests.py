@@ -127,14 +127,7 @@ class AppState:
 
 
 class RequestContext:
-    """One request: the memory that answers it, and what its sender may do.
-
-    Attributes:
-        memory: The memory that answers it.
-        metrics: The metrics of the server.
-        readiness: The last result of reading the store to see whether the server is ready.
-        access: The permissions of its sender.
-    """
+    """One request: the memory that answers it, and what its sender may do."""
 
     def __init__(self, request: Request) -> None:
         shared: AppState = request.app.state.shared

@@ -80,15 +80,7 @@ class Transport:
     has done the work already gives the answer it gave then. It knows the keys as long as it lives: one that is killed
     after the work and before the answer, and started again between two attempts, does it again.
 
-    Args:
-        url: Where the server is, for example ``http://127.0.0.1:8000``; a path in it stands before ``/api/v0``.
-        token: The bearer token; None sends none.
-        timeout: Seconds to connect, to send, and between two pieces of an answer.
-        retries: How often a request is tried again at most.
-        sleep: Waits between attempts.
-
-    Raises:
-        ConfigurationError: The URL is not one, or a number is not positive.
+    The arguments are those of ``RemoteMemory``; a path in the URL stands before ``/api/v0``.
     """
 
     def __init__(
