@@ -212,6 +212,23 @@ def test_several_pages_are_verified_and_rebuilt(clock):
         assert (memory.verify().postings, memory.verify().ok) == (1200, True)
 
 
+def test_postings_are_verified_page_by_page(clock, monkeypatch):
+    with AgentMemory.in_memory(embedder=HashEmbedder(16), clock=clock, keyword="sqlite_bm25") as memory:
+        memory.remember_many([SemanticMemory.new(scope="u", fact=f"number {n}") for n in range(600)])
+        with inside(memory).ledger.database.read() as connection:
+            kind = type(connection)
+        said, execute = [], kind.execute
+
+        def noted(self, sql, *parameters):
+            said.append(sql)
+            return execute(self, sql, *parameters)
+
+        monkeypatch.setattr(kind, "execute", noted)
+        assert memory.verify().ok
+    # of a server without statistics each passage would read all postings of its scope
+    assert sum("postings" in sql for sql in said) < 10
+
+
 def test_problems_beyond_the_first_thousand_are_counted():
     problems = Problems()
     problems.add(f"problem {number}" for number in range(MAX_PROBLEMS + 5))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeAlias
@@ -26,19 +26,21 @@ from memory_retrievers.text.passages import passage_text, passage_texts, turn_pl
 
 PAGE: Final = 256  # passages in a page
 
+_KINDS: Final = frozenset(Kind)
+
+# The page comes first, whatever the planner believes: a database that was just restored has no statistics.
 _PASSAGES: Final = """
-    SELECT p.id, p.memory, s.scope, m.kind, p.part, c.text FROM passages p JOIN passage_contents c ON c.passage = p.id
-    JOIN memories m ON m.row = p.memory JOIN scopes s ON s.id = m.scope_id
-    WHERE p.id > ? AND m.kind IN ('episodic', 'semantic') ORDER BY p.id LIMIT ?
+    SELECT p.id, p.memory, s.scope, m.kind, p.part, c.text
+    FROM (SELECT * FROM passages WHERE id > ? ORDER BY id LIMIT ?) p
+    LEFT JOIN passage_contents c ON c.passage = p.id {c_beside}
+    LEFT JOIN memories m ON m.row = p.memory {m_beside} LEFT JOIN scopes s ON s.id = m.scope_id ORDER BY p.id
 """
 
-# Each word of a passage is looked up where its posting should be: how many are there, and how many of those are right.
+# Of the words of some passages, in one scan each; by range, since no planner takes a list of passages for what it is.
 _POSTINGS: Final = """
-    SELECT count(*),
-    count(*) FILTER (WHERE p.frequency = words.value AND p.length = :length AND p.memory = :memory)
-    FROM {words} {in_order} postings p
-    ON p.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND p.kind = :kind AND p.term = words.key
-    AND p.passage = :passage
+    SELECT passage, term, memory, frequency, length FROM postings
+    WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :kind AND {among_terms}
+    AND passage BETWEEN :first AND :last
 """
 _STATISTICS: Final = """
     SELECT s.scope, k.scope_id, k.kind, k.passages, k.terms
@@ -48,12 +50,13 @@ _STATISTICS: Final = """
 
 def read_passages(connection: Connection) -> Iterator[list[Passage]]:
     """Yield all passages that have a text, in pages, by id."""
-    last = -1
-    while page := connection.execute(_PASSAGES, (last, PAGE)).fetchall():
+    beside, last = connection.dialect.beside, -1
+    next_page = _PASSAGES.format(c_beside=beside("c", "p"), m_beside=beside("m", "p"))
+    while page := connection.execute(next_page, (last, PAGE)).fetchall():
         yield [
             Passage(id=passage, memory=memory, scope=scope, kind=Kind(kind), part=part, text=text)
             for passage, memory, scope, kind, part, text in page
-            if isinstance(text, str)  # a damaged file may hold anything
+            if isinstance(text, str) and kind in _KINDS and scope is not None  # a damaged file may hold anything
         ]
         last = page[-1][0]
 
@@ -75,32 +78,39 @@ def _index_problems(connection: Connection, postings: int) -> Iterator[str]:
     terms: Counter[tuple[object, object]] = Counter()
     in_place = 0
     for page in read_passages(connection):
+        words = {passage.id: Counter(analyze(passage.text)) for passage in page}
+        found = _look_up(connection, page, words)
         for passage in page:
-            words = Counter(analyze(passage.text))
-            found, right = _look_up(connection, passage, words)
-            if right < len(words):
-                yield f"{len(words) - right} postings of {_name(connection, passage)} are missing or wrong"
-            in_place += found
+            terms_now, kept = words[passage.id], found[passage.id]
+            length = terms_now.total()
+            right = {term: (passage.memory, frequency, length) for term, frequency in terms_now.items()}
+            if wrong := sum(kept.get(term) != values for term, values in right.items()):
+                yield f"{wrong} postings of {_name(connection, passage)} are missing or wrong"
+            in_place += len(kept.keys() & right.keys())
             passages[passage.scope, str(passage.field)] += 1
-            terms[passage.scope, str(passage.field)] += words.total()
+            terms[passage.scope, str(passage.field)] += length
     if postings > in_place:
         yield f"{postings - in_place} postings stand for words that no passage has"
     yield from _statistics_problems(connection, passages, terms)
 
 
-def _look_up(connection: Connection, passage: Passage, words: Counter[str]) -> tuple[int, int]:
-    values = {
-        "words": json.dumps(words),
-        "length": words.total(),
-        "memory": passage.memory,
-        "scope": passage.scope,
-        "kind": passage.field,
-        "passage": passage.id,
-    }
+def _look_up(
+    connection: Connection, page: Sequence[Passage], words: Mapping[int, Counter[str]]
+) -> dict[int, dict[object, tuple[object, ...]]]:
+    """Read what is kept of the words of passages, ascending by id: memory, frequency and length by passage and term."""
     dialect = connection.dialect
-    look_up = _POSTINGS.format(words=dialect.counted(":words", "words"), in_order=dialect.in_order)
-    found, right = connection.execute(look_up, values).fetchone()
-    return int(found), int(right)
+    look_up = _POSTINGS.format(among_terms=dialect.among("term", ":terms"))
+    found: dict[int, dict[object, tuple[object, ...]]] = {passage.id: {} for passage in page}
+    fields: dict[tuple[str, object], list[int]] = {}
+    for passage in page:
+        fields.setdefault((passage.scope, passage.field), []).append(passage.id)
+    for (scope, kind), ids in fields.items():
+        terms = dialect.listed(sorted(set().union(*(words[each] for each in ids))))
+        values = {"scope": scope, "kind": kind, "terms": terms, "first": ids[0], "last": ids[-1]}
+        for passage, term, *posting in connection.execute(look_up, values):
+            if passage in found:
+                found[passage][term] = tuple(posting)
+    return found
 
 
 def _name(connection: Connection, passage: Passage) -> str:
