@@ -141,7 +141,13 @@ class EmbeddingMismatchError(MemoryRetrieversError):
 
 
 class BackendError(MemoryRetrieversError):
-    """A third-party library or service failed."""
+    """A third-party library or service failed.
+
+    Attributes:
+        tells_of_store: False where a server could not be asked, or not to the end, which says nothing of what it keeps.
+    """
+
+    tells_of_store = True
 
 
 class DiskFullError(BackendError):

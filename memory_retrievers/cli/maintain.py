@@ -216,6 +216,8 @@ def _looked_through(store: Place) -> VerificationReport:
         with to_look_into(store) as memory, progress_bar("verifying"):
             return memory.verify()
     except BackendError as error:  # so damaged that it cannot even be opened
+        if not error.tells_of_store:
+            raise
         return VerificationReport(problems=(str(error),))
 
 

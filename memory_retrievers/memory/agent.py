@@ -1023,7 +1023,11 @@ class AgentMemory(BaseMemory):
     # --- maintenance
 
     def verify(self) -> VerificationReport:
-        """Look whether the store is whole: the file, every memory with its passages and vectors, the postings."""
+        """Look whether the store is whole: the file, every memory with its passages and vectors, the postings.
+
+        Raises:
+            BackendError: The server of a database could not be asked, or not to the end.
+        """
         return maintenance.verify(self._store)
 
     def rebuild(self, what: Index = "all") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import logging
@@ -197,9 +196,12 @@ Index: TypeAlias = Literal["sparse", "dense", "all"]
 def verify(store: MemoryStore, *, is_moving: bool = False) -> VerificationReport:
     """Check the ledger, and compare both indexes with it; that a move into it has not ended is a problem to others."""
     report = store.ledger.verify().joined(store.keyword.verify()).joined(store.dense.verify())
-    with contextlib.suppress(BackendError):  # of a damaged file, which the report has named
+    try:
         if not is_moving and store.ledger.notes().get(MOVING):
             return report.joined(VerificationReport(problems=(HALF_MOVED,)))
+    except BackendError as error:  # of a damaged file, which the report has named
+        if not error.tells_of_store:
+            raise
     return report
 
 

@@ -27,6 +27,7 @@ from memory_retrievers import (
 )
 from memory_retrievers.backends.chroma.collection import ChromaProjection
 from memory_retrievers.backends.postgres.database import Pool
+from memory_retrievers.backends.sql import verification
 from memory_retrievers.testing import HashEmbedder, inside
 
 PAGE = Path(memory_retrievers.__file__).parents[1] / "docs" / "postgres.md"
@@ -107,6 +108,29 @@ class TestConnectionLoss:
             assert len(memory.retrieve("tea", scope="c1").semantic) == 1
             memory.remember_fact(scope="c1", fact="User likes more tea")
             assert memory.verify().memories == 2
+
+    @pytest.mark.parametrize("part", ["all_rows", "read_passages"])
+    def test_one_that_is_lost_while_a_store_is_verified_is_no_damage(self, server, name, url, monkeypatch, part):
+        read = getattr(verification, part)
+
+        def cut(connection):
+            server.run(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'")
+            return read(connection)
+
+        with connected(url) as memory:
+            memory.remember_fact(scope="c1", fact="User likes tea")
+            with monkeypatch.context() as patched:
+                patched.setattr(verification, part, cut)
+                with pytest.raises(BackendError, match="PostgreSQL failed"):
+                    memory.verify()
+            assert memory.verify().ok
+
+    def test_a_server_that_is_away_is_no_damage_to_the_command_either(self, tmp_path):
+        store = f"postgresql://nobody@/store?host={tmp_path}"
+        command = [Path(sys.executable).parent / "memory-retrievers", "verify", "--store", store]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "PostgreSQL failed" in done.stderr
 
     def test_one_that_comes_back_after_another_was_found_dead_is_asked_whether_it_is_there(self, server, name, url):
         pool = Pool(url, size=2, patience=20, settings={})

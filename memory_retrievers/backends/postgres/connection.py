@@ -345,4 +345,7 @@ def _translated(error: Exception) -> ValidationError | BackendError | Configurat
         reason += "; memory-retrievers doctor names who holds others up"
     if isinstance(error, psycopg.errors.QueryCanceled):
         reason += "; where statement_timeout is set for this role or database, it has to be longer"
-    return BackendError(f"PostgreSQL failed: {reason}")
+    failure = BackendError(f"PostgreSQL failed: {reason}")
+    is_of_server = isinstance(error, psycopg.OperationalError | psycopg_pool.PoolTimeout)
+    failure.tells_of_store = not is_of_server or isinstance(error, psycopg.errors.IoError)  # its files
+    return failure

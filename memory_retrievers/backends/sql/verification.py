@@ -69,6 +69,8 @@ def verify_postings(database: Database) -> VerificationReport:
             postings = int(one(connection, "SELECT count(*) FROM postings"))
             problems.add(_index_problems(connection, postings))
     except BackendError as error:
+        if not error.tells_of_store:
+            raise
         problems.add([f"{error}; the rest of the keyword index could not be looked at"])
     return VerificationReport(postings=postings, problems=problems.listed())
 
@@ -149,6 +151,8 @@ def verify(database: Database) -> VerificationReport:
             problems.add(characters.problems(connection))
             problems.add(events.problems(connection))
     except BackendError as error:
+        if not error.tells_of_store:
+            raise
         problems.add([f"{error}; what comes behind could not be looked at"])
     return VerificationReport(memories=memories, passages=passages, problems=problems.listed())
 
