@@ -62,6 +62,11 @@ class FactConsolidator:
             episode.surprise >= self._settings.flashbulb_surprise for episode in waiting
         )
 
+    def due_scopes(self) -> list[str]:
+        """The scopes in which it is :meth:`due`."""
+        least, surprise = self._settings.consolidate_from, self._settings.flashbulb_surprise
+        return self._store.ledger.unconsolidated_scopes(least=least, surprise=surprise)
+
     def consolidate(self, scope: str, *, force: bool = False) -> Report:
         """Consolidate waiting episodes if that is due (or forced), in batches; each is kept as soon as it is done.
 

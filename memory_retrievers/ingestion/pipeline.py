@@ -143,11 +143,10 @@ class IngestionPipeline:
         return report
 
     def scopes(self) -> list[str]:
-        """The scopes in which something may be due."""
-        waiting = self._conversations.scopes()
-        if self._consolidator is None:
-            return waiting
-        return sorted({*waiting, *self._store.ledger.unconsolidated_scopes()})
+        """The scopes in which something may be due: those of users who have just said something are left out."""
+        queued = {scope for (scope, _), state in self._conversations.states().items() if self.queue.may_be_due(state)}
+        facts = [] if self._consolidator is None else self._consolidator.due_scopes()
+        return sorted(queued.union(self._conversations.reviewed_scopes(), facts))
 
     def process_all(self, *, within: str | None = None) -> Report:
         """Do what is due in every scope, or in one and those below it; one that fails does not keep the others waiting.

@@ -72,6 +72,12 @@ class MessageQueue:
         """True if a queue is large, old or silent enough to be worked on, and is not claimed."""
         return not self.is_leased(state) and (self._is_enough(state) or self._is_silent(state))
 
+    def may_be_due(self, state: QueueState) -> bool:
+        """True if :meth:`claim` may succeed: also where a silence may have ended what stands before newer messages."""
+        idle_after, first = self._settings.idle_after, state.first_at
+        is_old = idle_after is not None and first is not None and self._clock.now() - first >= idle_after
+        return self.is_due(state) or (is_old and not self.is_leased(state))
+
     def is_leased(self, state: QueueState) -> bool:
         """True if a process has claimed a queue and the claim has not expired."""
         return state.leased_at is not None and state.leased_at >= self._expired()

@@ -184,6 +184,22 @@ def test_thousands_of_scopes_that_fail_are_not_each_compared_with_all(opened, sa
     assert len(compared) <= 5 * len(names)
 
 
+def test_who_has_just_said_something_is_not_visited_with_every_message_of_others(opened, said, clock):
+    """Of thousands of users each message would bring some queries for all, half a minute of them on PostgreSQL."""
+    pipeline = inside(opened).pipeline
+    for scope in "abc":
+        opened.add_messages(scope, said(2, start=clock.now()))
+    assert pipeline.scopes() == []
+    opened.add_messages("b", said(20, start=clock.now()))
+    assert pipeline.scopes() == ["b"]
+    clock.advance(minutes=31)
+    opened.add_messages("c", said(1, start=clock.now()))  # what a silence has ended stands before it
+    assert pipeline.scopes() == ["a", "b", "c"]
+    for scope in "abc":
+        opened.process_due(scope)
+    assert (pipeline.scopes(), opened.stats("c").queued_messages) == ([], 1)
+
+
 def test_a_before_store_that_raises_is_survived(clock, tmp_path, said, segmenter, monkeypatch, caplog):
     monkeypatch.setattr(working, "FIRST_PAUSE", 0.05)
     failing = True

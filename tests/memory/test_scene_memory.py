@@ -103,7 +103,7 @@ def test_no_fact_is_ever_made_of_a_story(clock):
         memory.process_due()
         memory.process_due("story")
         assert memory.stats("story").facts == 0
-        assert inside(memory).ledger.unconsolidated_scopes() == []
+        assert inside(memory).ledger.unconsolidated_scopes(least=1, surprise=0.0) == []
 
 
 def test_a_scene_that_is_remembered_as_a_draft_is_completed_too(memory):

@@ -185,6 +185,10 @@ class SQLConversations(Part):
             OR EXISTS (SELECT 1 FROM review_jobs WHERE scope_id = scopes.id) ORDER BY scope"""
         )
 
+    def reviewed_scopes(self) -> list[str]:
+        """List the scopes with review jobs."""
+        return self.column("SELECT DISTINCT s.scope FROM review_jobs j JOIN scopes s ON s.id = j.scope_id")
+
     def claim(
         self, scope: str, *, conversation: str | None = None, lease: str, messages: int, at: datetime, expired: datetime
     ) -> bool:

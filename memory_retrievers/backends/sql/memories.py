@@ -123,11 +123,12 @@ class StoredRecords(StoredRows):
         oldest = f"{_OF_SCOPE} AND m.kind = 'episodic' AND m.consolidated_at IS NULL ORDER BY m.created_at, m.id"
         return self._read(EpisodicMemory, f"{oldest} LIMIT :limit", {"scope": scope, "limit": limit})
 
-    def unconsolidated_scopes(self) -> list[str]:
-        """List the scopes that hold such episodes, sorted."""
+    def unconsolidated_scopes(self, *, least: int, surprise: float) -> list[str]:
+        """List the scopes that hold so many such episodes, or one that is so surprising."""
         return self.column(
-            """SELECT scope FROM scopes s WHERE EXISTS (SELECT 1 FROM memories m WHERE m.scope_id = s.id
-            AND m.kind = 'episodic' AND m.consolidated_at IS NULL) ORDER BY scope"""
+            """SELECT s.scope FROM scopes s JOIN memories m ON m.scope_id = s.id WHERE m.kind = 'episodic'
+            AND m.consolidated_at IS NULL GROUP BY s.scope HAVING count(*) >= :least OR max(m.surprise) >= :surprise""",
+            {"least": least, "surprise": surprise},
         )
 
     def scenes(self, scope: str, *, now: datetime) -> list[EpisodicMemory]:
