@@ -103,12 +103,29 @@ class IngestionPipeline:
             EmbeddingError: The embedder failed; likewise.
         """
         report, failures = Report(), list[Exception]()
+        for _, conversation in self._conversations.states(scope):
+            with noting(failures):
+                report = report.joined(self.process_conversation(scope, conversation))
+        return self.finish(scope, report, failures)
+
+    def process_conversation(self, scope: str, conversation: str | None) -> Report:
+        """Make episodes of what is due in one conversation; fails as :meth:`process` does."""
+        report = Report()
         with acting_as(Channel.WORKER, self._actor):
-            for _, conversation in self._conversations.states(scope):
-                with noting(failures):
-                    while (claim := self.queue.claim(scope, conversation)) is not None:
-                        report = report.joined(self._work(claim))
-            return self._finished(scope, report, failures)
+            while (claim := self.queue.claim(scope, conversation)) is not None:
+                report = report.joined(self._work(claim))
+        return report
+
+    def finish(self, scope: str, report: Report = Report(), failures: Sequence[Exception] = ()) -> Report:  # noqa: B008
+        """Do what follows from new episodes, then raise the first failure, if there was one.
+
+        Args:
+            scope: Scope of the episodes.
+            report: What was done before.
+            failures: What failed before.
+        """
+        with acting_as(Channel.WORKER, self._actor):
+            return self._finished(scope, report, list(failures))
 
     def flush(self, scope: str, *, conversation: str | None = None) -> Report:
         """Make episodes of all queued messages, after any other process at work on them, and run all that follows.
@@ -142,11 +159,18 @@ class IngestionPipeline:
                 time.sleep(_POLL_SECONDS)
         return report
 
-    def scopes(self) -> list[str]:
-        """The scopes in which something may be due: those of users who have just said something are left out."""
-        queued = {scope for (scope, _), state in self._conversations.states().items() if self.queue.may_be_due(state)}
+    def due(self) -> dict[str, list[str | None]]:
+        """The scopes in which something may be due, sorted, each with the conversations that may be.
+
+        Those of users who have just said something are left out.
+        """
+        waiting = [key for key, state in self._conversations.states().items() if self.queue.may_be_due(state)]
         facts = [] if self._consolidator is None else self._consolidator.due_scopes()
-        return sorted(queued.union(self._conversations.reviewed_scopes(), facts))
+        every = {scope for scope, _ in waiting}.union(self._conversations.reviewed_scopes(), facts)
+        due: dict[str, list[str | None]] = {scope: [] for scope in sorted(every)}
+        for scope, conversation in waiting:
+            due[scope].append(conversation)
+        return due
 
     def process_all(self, *, within: str | None = None) -> Report:
         """Do what is due in every scope, or in one and those below it; one that fails does not keep the others waiting.
@@ -155,7 +179,7 @@ class IngestionPipeline:
             MemoryRetrieversError: The first failure, after all scopes have had their turn.
         """
         report, failures = Report(), list[Exception]()
-        for scope in (each for each in self.scopes() if within is None or scopes.is_within(within, each)):
+        for scope in (each for each in self.due() if within is None or scopes.is_within(within, each)):
             with noting(failures):
                 report = report.joined(self.process(scope))
         if within is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from memory_retrievers.ingestion.pipeline import IngestionPipeline, noting
@@ -21,11 +22,17 @@ LONGEST_SLEEP: Final = 60.0
 
 FIRST_PAUSE: Final = 5.0
 LONGEST_PAUSE: Final = 600.0
-"""Seconds for which a scope that failed is left alone; the pause doubles with every failure in a row."""
+"""Seconds for which what failed is left alone; the pause doubles with every failure in a row."""
 
 Process: TypeAlias = Literal["background", "due", "never"]
 """Time when queued messages become memories: in the memory's worker thread, which is started for it; if they are due
 when a message comes, which holds up the chat; or when other code asks for it."""
+
+_What: TypeAlias = tuple[str, str | None] | str | int
+"""What may fail: a conversation, what follows from the episodes of a scope, or one of the things that concern all."""
+
+_Rest: TypeAlias = tuple[int, float]
+"""Failures in a row, and until when it is left alone."""
 
 _logger = logging.getLogger("memory_retrievers")
 
@@ -82,7 +89,7 @@ class Worker:
         self._clock = clock
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._failed: dict[str | None, tuple[int, float]] = {}  # failures in a row, and until when it is left alone
+        self._failed: dict[_What, _Rest] = {}
         self._thread = threading.Thread(target=self._run, name="memory-retrievers-worker", daemon=True)
 
     def start(self) -> None:
@@ -109,47 +116,66 @@ class Worker:
                 return
             # 2. do it; what fails is tried again after a while
             failures: list[Exception] = []
-            self._work(failures)
-            pause = LONGEST_SLEEP
+            pause, least = LONGEST_SLEEP, self._work(failures)
             with noting(failures):
-                pause = self._pause()
+                pause = max(self._pause(), least)
             if failures:
                 kinds = ", ".join(sorted({type(failure).__name__ for failure in failures}))
                 _logger.warning("messages could not be processed and stay queued: %s", kinds)
 
-    def _work(self, failures: list[Exception]) -> None:
-        """Do what is due: in every scope, then what concerns all; what failed is left alone, and holds up nobody."""
-        due: list[str | None] = []
+    def _work(self, failures: list[Exception]) -> float:
+        """Do what is due: in every scope, then what concerns all; what failed is left alone, and holds up nobody.
+
+        A conversation that fails rests by itself: others of its scope may be those of other people.
+
+        Returns:
+            How many seconds have to pass before it is looked for again, which is some if that has failed.
+        """
+        pipeline, before, least = self._pipeline, self._failed, FIRST_PAUSE
         with noting(failures):
-            due.extend(self._pipeline.scopes())
-            self._failed = {each: self._failed[each] for each in (*due, None) if each in self._failed}
-        for scope in (*due, None):
-            if self._stopping.is_set():
-                return
-            times, until = self._failed.get(scope, (0, 0.0))
-            if until > time.monotonic():
-                continue
+            due = pipeline.due()
+            least, self._failed = 0.0, {}
+            for scope, conversations in due.items():
+                for each in conversations:
+                    work = partial(pipeline.process_conversation, scope, each)
+                    self._try((scope, each), work, before=before, failures=failures)
+                self._try(scope, partial(pipeline.finish, scope), before=before, failures=failures)
+        for number, general in enumerate((pipeline.embed_open, pipeline.erase_old_messages)):
+            self._try(number, general, before=before, failures=failures)
+        return least
+
+    def _try(
+        self, what: _What, work: Callable[[], object], *, before: Mapping[_What, _Rest], failures: list[Exception]
+    ) -> None:
+        """Do one thing, unless it rests, and let it rest if it fails.
+
+        Args:
+            what: What it is.
+            work: Does it.
+            before: What rested until now.
+            failures: Takes what fails.
+        """
+        times, until = before.get(what, (0, 0.0))
+        if until > time.monotonic():
+            self._failed[what] = times, until
+        elif not self._stopping.is_set():
             failed: list[Exception] = []
-            if scope is not None:
-                with noting(failed):
-                    self._pipeline.process(scope)
-            else:
-                for work in (self._pipeline.embed_open, self._pipeline.erase_old_messages):
-                    with noting(failed):
-                        work()
-            self._failed.pop(scope, None)
+            with noting(failed):
+                work()
             if failed:
                 pause = min(FIRST_PAUSE * 2.0 ** min(times, 10), LONGEST_PAUSE)
-                self._failed[scope] = times + 1, time.monotonic() + pause
+                self._failed[what] = times + 1, time.monotonic() + pause
                 failures.extend(failed)
+            else:
+                self._failed.pop(what, None)
 
     def _pause(self) -> float:
         """Seconds until the next queue is due by its age or silence, or what failed is tried again."""
         now, rests = self._clock.now(), time.monotonic()
         waits = [until - rests for _, until in self._failed.values()]
         queue = self._pipeline.queue
-        for (scope, _), state in self._conversations.states().items():
+        for each, state in self._conversations.states().items():
             # what another process has claimed is due all along, and for hours if it was killed at it
-            if scope not in self._failed and not queue.is_leased(state) and (due_at := queue.due_at(state)):
+            if each not in self._failed and not queue.is_leased(state) and (due_at := queue.due_at(state)):
                 waits.append((due_at - now).total_seconds())
         return min(max(min(waits, default=LONGEST_SLEEP), 0.1), LONGEST_SLEEP)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from patience import A_LONG_TIME, PATIENCE, until
 
-from memory_retrievers import AgentMemory, ConfigurationError, LanguageModelError, Message
+from memory_retrievers import AgentMemory, BackendError, ConfigurationError, LanguageModelError, Message
 from memory_retrievers.ingestion import worker as working
 from memory_retrievers.testing import HashEmbedder, inside
 
@@ -131,6 +131,35 @@ def test_what_failed_waits_alone_while_others_are_served(opened, said, segmenter
         assert (opened.stats("a").queued_messages, refuses.refused) == (20, 1)
 
 
+def test_what_is_refused_waits_alone_in_a_scope_that_many_people_share(opened, said, segmenter, monkeypatch):
+    monkeypatch.setattr(working, "FIRST_PAUSE", A_LONG_TIME)
+    monkeypatch.setattr(working, "LONGEST_PAUSE", A_LONG_TIME)
+    refuses = Refuses(segmenter, "number 100")
+    inside(opened).pipeline._segmenter = refuses
+    opened.start_worker()
+    opened.add_messages("app", said(20, first=100), conversation="anna")
+    until(lambda: refuses.refused)
+    for number, name in enumerate(("bo", "kim"), start=1):
+        opened.add_messages("app", said(20), conversation=name)
+        until(lambda number=number: opened.stats("app").episodes == number)
+    assert refuses.refused == 1
+
+
+def test_a_worker_that_cannot_look_for_what_is_due_waits_before_it_looks_again(opened, said, clock, monkeypatch):
+    rounds = []
+
+    def fails():
+        rounds.append(0)
+        raise BackendError("the database is away")
+
+    opened.add_messages("a", said(12, start=clock.now()))
+    clock.advance(minutes=31)
+    monkeypatch.setattr(inside(opened).pipeline, "due", fails)
+    opened.start_worker()
+    time.sleep(1.0)
+    assert len(rounds) == 1
+
+
 def test_what_failed_and_was_forgotten_is_not_waited_for(opened, said, segmenter, monkeypatch):
     monkeypatch.setattr(working, "FIRST_PAUSE", 0.01)
     refuses = Refuses(segmenter, "number 100")
@@ -140,7 +169,7 @@ def test_what_failed_and_was_forgotten_is_not_waited_for(opened, said, segmenter
     until(lambda: refuses.refused)
     opened.forget_scope("a")
     rounds = []
-    monkeypatch.setattr(inside(opened).pipeline, "scopes", lambda: rounds.append(0) or [])
+    monkeypatch.setattr(inside(opened).pipeline, "due", lambda: rounds.append(0) or {})
     time.sleep(1.0)
     assert len(rounds) <= 3
 
@@ -168,14 +197,14 @@ def test_thousands_of_scopes_that_fail_are_not_each_compared_with_all(opened, sa
             compared.append(0)
             return str.__eq__(self, other)
 
-    def process(scope):
+    def process(scope, _):
         tried.append(scope)
         raise LanguageModelError("there is no model")
 
     names = [Name(f"u{number}") for number in range(200)]
     monkeypatch.setattr(working, "FIRST_PAUSE", A_LONG_TIME)
-    monkeypatch.setattr(inside(opened).pipeline, "scopes", lambda: names)
-    monkeypatch.setattr(inside(opened).pipeline, "process", process)
+    monkeypatch.setattr(inside(opened).pipeline, "due", lambda: {name: [None] for name in names})
+    monkeypatch.setattr(inside(opened).pipeline, "process_conversation", process)
     monkeypatch.setattr(inside(opened).pipeline, "embed_open", lambda: rounds.append(0))
     opened.start_worker()
     until(lambda: len(tried) == len(names) and rounds)
@@ -189,15 +218,15 @@ def test_who_has_just_said_something_is_not_visited_with_every_message_of_others
     pipeline = inside(opened).pipeline
     for scope in "abc":
         opened.add_messages(scope, said(2, start=clock.now()))
-    assert pipeline.scopes() == []
+    assert pipeline.due() == {}
     opened.add_messages("b", said(20, start=clock.now()))
-    assert pipeline.scopes() == ["b"]
+    assert pipeline.due() == {"b": [None]}
     clock.advance(minutes=31)
     opened.add_messages("c", said(1, start=clock.now()))  # what a silence has ended stands before it
-    assert pipeline.scopes() == ["a", "b", "c"]
+    assert list(pipeline.due()) == ["a", "b", "c"]
     for scope in "abc":
         opened.process_due(scope)
-    assert (pipeline.scopes(), opened.stats("c").queued_messages) == ([], 1)
+    assert (pipeline.due(), opened.stats("c").queued_messages) == ({}, 1)
 
 
 def test_a_before_store_that_raises_is_survived(clock, tmp_path, said, segmenter, monkeypatch, caplog):
