@@ -132,6 +132,16 @@ class TestConnectionLoss:
         assert (done.returncode, done.stdout) == (2, "")
         assert "PostgreSQL failed" in done.stderr
 
+    def test_a_server_that_has_come_to_take_no_writes_says_how_another_is_found(self, server, name, url):
+        with connected(url) as memory:
+            memory.remember_fact(scope="c1", fact="User likes tea")
+            time.sleep(0.7)
+            server.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")  # as a primary that was demoted
+            server.run(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'")
+            assert len(memory.retrieve("tea", scope="c1").semantic) == 1
+            with pytest.raises(BackendError, match="target_session_attrs=read-write in the address"):
+                memory.remember_fact(scope="c1", fact="User likes more tea")
+
     def test_one_that_comes_back_after_another_was_found_dead_is_asked_whether_it_is_there(self, server, name, url):
         pool = Pool(url, size=2, patience=20, settings={})
         try:

@@ -343,6 +343,8 @@ def _translated(error: Exception) -> ValidationError | BackendError | Configurat
         reason += ": the server cannot be reached, or all connections that pool_size allows are in use"
     if isinstance(error, psycopg.errors.LockNotAvailable):
         reason += "; memory-retrievers doctor names who holds others up"
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        reason += "; of several servers, target_session_attrs=read-write in the address finds the one that takes writes"
     if isinstance(error, psycopg.errors.QueryCanceled):
         reason += "; where statement_timeout is set for this role or database, it has to be longer"
     failure = BackendError(f"PostgreSQL failed: {reason}")
