@@ -269,6 +269,8 @@ class Idempotency:
 
         async def keeping_send(message: Message) -> None:
             if message["type"] == "http.response.start":
+                if self._requests is not None and _is_success(message["status"]):
+                    await run_in_threadpool(self._requests.note_quoted, noted)
                 statuses.append(message["status"])
                 kept.media_type = Headers(raw=message["headers"]).get("content-type", "")
             elif message["type"] == "http.response.body":
@@ -284,7 +286,7 @@ class Idempotency:
             under_way.reset(context)
             self._bytes += kept.size
             kept.status = statuses[0] if statuses else None  # only now: until here it is under way
-            if kept.status is None or not 200 <= kept.status < 300:  # noqa: PLR2004 - successes, as HTTP has it
+            if kept.status is None or not _is_success(kept.status):
                 self._drop(key)
                 if self._requests is not None and noted.is_noted:
                     await run_in_threadpool(self._requests.forget, noted)
@@ -327,6 +329,10 @@ class Idempotency:
 
     def _drop(self, key: tuple[str, str]) -> None:
         self._bytes -= self._kept.pop(key).size
+
+
+def _is_success(status: int) -> bool:
+    return 200 <= status < 300  # noqa: PLR2004 - as HTTP has it
 
 
 def _other_request() -> HTTPError:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from memory_retrievers.backends.sql.requests import DoneRequest
+from memory_retrievers.backends.sql.requests import DoneRequest, under_way
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, SemanticMemory
@@ -255,6 +255,8 @@ def _method_route(method: Method) -> Callable[..., Awaitable[Response]]:
         if method.place is not None:
             arguments[method.place] = _place(method, request, named)
         result = await request.run(partial(getattr(request.memory, method.name), **arguments))
+        if isinstance(result, EpisodicMemory | SemanticMemory) and (noted := under_way.get()) is not None:
+            noted.quoted.add(result.key)  # also where nothing was to change
         return request.make(lambda: UTF8JSONResponse({"result": method.answer.dump_python(result, mode="json")}))
 
     call_method.__annotations__ |= {"body": method.body, "request": CurrentRequest, "return": Response}

@@ -61,6 +61,7 @@ def complete(
         linked: Its associations, strongest first; they must lie within the root. None leaves them out, where they are
             shown beside the memory or were not looked up.
     """
+    context.manager.quote([memory])
     shown: JsonObject = {
         "id": memory.id,
         "content": text_of(memory),
@@ -116,6 +117,7 @@ def glance(context: ToolContext, memory: AnyMemory, *, length: int, key: str = "
         length: Characters of the content to show at most; ``...`` follows where it is cut.
         key: The name of the key that holds them.
     """
+    context.manager.quote([memory])
     return {"id": memory.id, "scope": context.shown(memory.scope), key: preview(text_of(memory), length)}
 
 

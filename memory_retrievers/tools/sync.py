@@ -181,6 +181,7 @@ def _document(
     memories: list[AnyMemory] = [*facts, *episodes]
     if sum(map(_length, memories)) > MAX_BYTES:
         raise _export_too_large()
+    context.manager.quote(memories)
     scope_of = {memory.key: context.shown(memory.scope) for memory in memories}
     edges = _edges(context, memories, within=within) if with_associations else {}
     associated: dict[MemoryKey, list[str]] = {key: [] for key in scope_of}

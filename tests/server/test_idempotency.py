@@ -120,13 +120,20 @@ def test_an_answer_does_not_outlive_what_is_forgotten(client, other, memory):
         ),
         ("tools/memory_set_score", {"arguments": {"id": "fact-otter", "score": 0.9, "response_level": "full"}}),
         ("remember", {"facts": [{"fact": "The user keeps a otter in Nice"}]}),
+        # what changes nothing, and what forgets it
+        ("update", {"id": "fact-otter", "fact": "The user keeps a otter in Lyon"}),
+        (
+            "tools/memory_manage",
+            {"arguments": {"operation": "get", "memory_id": "episode-otter", "response_level": "standard"}},
+        ),
+        ("tools/memory_sync", {"arguments": {"operation": "export"}}),
+        ("tools/memory_delete", {"arguments": {"id": "fact-otter", "response_level": "full"}}),
     ],
 )
 def test_no_answer_quotes_what_was_forgotten_since(client, memory, route, fields):
     first = client.post(f"/api/v0/{route}", json=of_alice(**fields), headers=KEY)
     assert (first.status_code, "Lyon" in first.text) == (200, True)
-    for id_ in ("fact-otter", "episode-otter"):
-        memory.forget(id_, scope="user/alice")
+    memory.forget_scope("user/alice")
     again = client.post(f"/api/v0/{route}", json=of_alice(**fields), headers=KEY)
     assert error_of(again) == (409, "Conflict")
     assert "otter" not in again.text

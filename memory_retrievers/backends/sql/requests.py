@@ -82,11 +82,17 @@ class RequestUnderWay:
     key: str  # the hash of its key, in hexadecimal digits
     request: str  # the hash of what is asked
     is_noted: bool = False  # it has begun to change something
+    noted: int = 0  # how many memories its answer was known to tell when it was noted last
     made: list[Made] = field(default_factory=list)  # the memories that it has made so far
     # all that its answer may quote: what it has made or changed so far, and what that may contradict
     quoted: set[MemoryKey] = field(default_factory=set)
     at: float = field(default_factory=now)  # since when
     by: str = field(default_factory=lambda: str(uuid_utils.uuid7()))  # a number that nothing else has
+
+    @property
+    def told(self) -> set[MemoryKey]:
+        """All that its answer may tell."""
+        return {key for key, _ in self.made} | self.quoted
 
     def note_made(self, memories: Iterable[AnyMemory]) -> None:
         """Have made these memories; before the transaction ends that stores them."""
@@ -115,7 +121,7 @@ def note_request(connection: Connection, request: RequestUnderWay) -> None:
         RepeatedRequestError: Somebody else has done it; the transaction must be undone.
     """
     name, value = _PREFIX + request.key, _value(connection, request)
-    request.is_noted = True
+    request.is_noted, request.noted = True, len(request.told)
     if connection.execute(_ADD, (name, value)).rowcount:
         if int(request.key[:8], 16) % _SWEEP_EVERY == 0:
             _sweep(connection, at=request.at)
@@ -135,6 +141,12 @@ class SQLRequests(Part):
             done = _read(connection, _PREFIX + key)
         return None if done is None or is_old(done, at=now()) else done
 
+    def note_quoted(self, request: RequestUnderWay) -> None:
+        """Note what the answer of the request of this context quotes beside what it has changed."""
+        if len(request.told) > request.noted:
+            with self.database.write():
+                pass  # noted at its end
+
     def forget(self, request: RequestUnderWay) -> None:
         """Let a request be done again, which has failed after some of its changes."""
         name = _PREFIX + request.key
@@ -149,9 +161,10 @@ def _value(connection: Connection, request: RequestUnderWay) -> str:
     others: list[int] = []
     changed: dict[int, int] = {}
     made = {key for key, _ in request.made}
-    if len(made | request.quoted) <= _MOST_QUOTED:
-        found = _rows(connection, made | request.quoted)
-        rows = [(found[key][0], old) for key, old in request.made if key in found]
+    told = request.told
+    found = _rows(connection, told) if len(told) <= _MOST_QUOTED else {}
+    if len(found) == len(told):  # of what is gone by now no answer is given again
+        rows = [(found[key][0], old) for key, old in request.made]
         others = [row for key, (row, _) in found.items() if key not in made]
         changed = dict(found.values())
     note = json.dumps([request.at, request.request, request.by, rows, others, [*changed.items()]])

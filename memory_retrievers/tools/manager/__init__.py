@@ -426,11 +426,8 @@ class MemoryManager:
 
     def quote(self, memories: Sequence[AnyMemory]) -> None:
         """Note what else the answer to the request under way quotes, which is not given again without it."""
-        request = under_way.get()
-        if request is not None and memories:
+        if (request := under_way.get()) is not None:
             request.quoted.update(memory.key for memory in memories)
-            with self._store.transaction(*{memory.scope for memory in memories}):
-                pass  # the request is noted at its end
 
     def move(self, memories: Sequence[AnyMemory], *, target_scope: str) -> list[AnyMemory]:
         """Give memories another scope, in one transaction, and give them as they are there.
