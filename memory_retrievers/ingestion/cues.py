@@ -55,6 +55,8 @@ _CORRECTIONS: Final = (
 COMPARATIVE: Final = r"(?:more|less|(?!never|after|under|super|clever|eager)\w{3,20}er)\b"
 """A pattern of a comparative; of words that end like one those left out are most common."""
 
+# a word begins it: of a long line of dashes each would be tried with each behind it
+_SUBJECT = r"(?:(?:the|my|i think|the other) ['’-]*)?\w[\w’'-]*(?: one)?"
 _COPULA = "(?:would be|is|are|seems|looks|lasts|lives|costs)"
 
 _WITHDRAWALS: Final = (
@@ -75,7 +77,7 @@ _CHOICES: Final = (
     r"\b(?:i['’]d (?:say|take|prefer|choose)|prefers?|opt for|(?:i['’]ll|we['’]ll) (?:take|go with)|settled? on)\b",
     r"^\W*make (?:it|that)\b|\b(?:suits?|fits|works?|be|is|passt) (?:\w+ )?(?:better|best|besser)\b|\bconvient mieux\b",
     r"^\W*\w+(?: \w+)? it is\b|^\W*(?:it['’]s|they) .*\bnow\W*$|^\W*i like \w+ (?:more|better)\b",
-    rf"^\W*(?:(?:the|my|i think|the other) )?[\w’'-]+(?: one)? {_COPULA} (?:much |far |even |a bit )?{COMPARATIVE}",
+    rf"^\W*{_SUBJECT} {_COPULA} (?:much |far |even |a bit )?{COMPARATIVE}",
 )
 _EMPHASIS: Final = (
     r"[!！]{2,}|\?!|\b(?:omg|oh my god|wow|unbelievable|incredible|shocked|shocking|can'?t believe|out of nowhere)\b",

@@ -1,5 +1,7 @@
 """Titles and summaries taken from messages."""
 
+import time
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -454,3 +456,10 @@ class TestCorrections:
         more = [*talked, *said("The roses by the gate need pruning before the frost.")]
         summary = fallback_summary(more)
         assert "dentist? User: No." in summary or "dentist" not in summary
+
+
+@pytest.mark.parametrize("pasted", ["-", "the ---", "- ", "now ", "about ", "."])
+def test_what_is_pasted_without_an_end_is_read_in_no_time(pasted):
+    began = time.process_time()
+    fallback_summary([Message(role="user", content=pasted * 10_000)] * 5)
+    assert time.process_time() - began < 2  # trying each dash with each behind it takes a second for each message
