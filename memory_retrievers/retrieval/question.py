@@ -114,7 +114,7 @@ _ASKS: Final = re.compile(
 )
 
 _SMALL_TALK_CHARACTERS: Final = 60
-_EDGES: Final = re.compile(r"^\W+|\W+$")
+_EDGES: Final = re.compile(r"^\W+|(?<!\W)\W+$")  # looked for from the first of many marks alone
 _LETTERS: Final = re.compile(r"[^\W\d_]{2,}|[^\W\d_a-z]")
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
 

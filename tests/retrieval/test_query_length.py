@@ -1,6 +1,7 @@
 """A query has a bound, wherever it is asked; what a user says to an agent has none, and is asked by both its ends."""
 
 import json
+import time
 
 import pytest
 
@@ -54,6 +55,15 @@ def test_how_long_it_may_be_is_a_setting(clock, asking):
         ASKING[asking](memory, "green tea?")
         with pytest.raises(ValidationError, match="at most 10 are allowed"):
             ASKING[asking](memory, "green tea??")
+
+
+def test_a_long_row_of_marks_within_a_word_is_asked_at_once(clock):
+    settings = RetrievalSettings(query_characters=40_000)
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, retrieval=settings) as memory:
+        memory.remember_fact(scope=SCOPE, fact="green tea")
+        began = time.process_time()
+        memory.retrieve("a" + "." * 39_998 + "b", scope=SCOPE)
+        assert time.process_time() - began < 2  # from each mark to the last would be ten seconds
 
 
 @pytest.mark.parametrize(
