@@ -133,7 +133,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         process: ``background`` has the memory's worker, which is started for it, turn the queue into memories, so that
             no answer waits for it; ``due`` does what is due at the end of a run, which holds up the end of the run;
             ``never`` leaves it to others.
-        include_tools: Also record which tools were called, and what they answered.
+        include_tools: Also record which tools were called, and what they answered, but for those of the memory.
         format: What is recalled. ``block``: what answers the user, as above. ``scene``: the story
             so far, for role-play; it takes the events that were stored with ``memory.add_scene_events``, and where not
             all fit, those that bear on the user's last message.

@@ -30,6 +30,7 @@ from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
+from memory_retrievers.tools.registry import REGISTRY
 
 Recall: TypeAlias = Literal["full", "facts", "none"]
 """Extent of recall: episodes and facts, facts alone and without any side effect, or nothing."""
@@ -57,7 +58,7 @@ class TurnMemory(ScopedByConfig):
         token_counter: How long a text is; by default a token is four characters.
         process: When queued messages become memories. ``background`` holds up nothing; ``due`` holds up the end of the
             turn for as long as it takes.
-        include_tools: Also keep which tools were called, and what they answered.
+        include_tools: Also keep which tools were called, and what they answered, but for those of the memory.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -202,7 +203,8 @@ class TurnMemory(ScopedByConfig):
 
     def _message_of(self, message: BaseMessage) -> Message | None:
         try:
-            return Message.from_langchain(message, include_tools=self.include_tools)
+            # what a tool of the memory was asked and told is in the memory, or was forgotten by it
+            return Message.from_langchain(message, include_tools=self.include_tools, without=REGISTRY)
         except pydantic.ValidationError:
             _logger.warning("a message cannot be stored and is left out: it is too long, or its role is")
         except Exception as error:  # noqa: BLE001 - LangChain reads the parts of each provider, and may raise anything

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Final, NamedTuple, Protocol, Self, TypeAlias, TypeGuard, TypeVar
@@ -231,19 +231,25 @@ class Message(Value):
     timestamp: UTCDateTime | None = None
 
     @classmethod
-    def from_langchain(cls, message: LangChainMessage, *, include_tools: bool = False) -> Self | None:
+    def from_langchain(
+        cls, message: LangChainMessage, *, include_tools: bool = False, without: Container[object] = ()
+    ) -> Self | None:
         """Convert a LangChain message: texts joined by newlines, ``[image]`` for an image, no thoughts; None if empty.
 
         Args:
             message: Any ``BaseMessage``; ``human`` becomes its ``name`` or else ``user``, ``ai`` becomes ``assistant``.
                 Its time is ``timestamp`` or ``created_at`` in its metadata, if that is a datetime or ISO-8601 text.
             include_tools: Also tell the tools that are called, and what they answer.
+            without: Names of tools that are not told.
         """
+        name = getattr(message, "name", None)
         kind = message.type.removesuffix("MessageChunk").lower()
         role = str(getattr(message, "role", kind)) if kind == "chat" else kind
-        parts = _block_texts(map(_standard, message.content_blocks), include_tools=include_tools)
+        if kind == "tool" and name in without:
+            return None
+        blocks = (each for each in message.content_blocks if each["type"] != "tool_call" or each["name"] not in without)
+        parts = _block_texts(map(_standard, blocks), include_tools=include_tools)
         times = _times(message.additional_kwargs, message.response_metadata)
-        name = getattr(message, "name", None)
         said = _reading(role, parts, times, name=name, include_tools=include_tools)
         return None if said is None else cls(**said._asdict())
 

@@ -28,7 +28,7 @@ from pydantic import BaseModel
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import BackendError, ConfigurationError, LanguageModelError, ValidationError
-from memory_retrievers.langchain import AgentMemoryMiddleware
+from memory_retrievers.langchain import AgentMemoryMiddleware, MemoryToolkit
 from memory_retrievers.testing import FixedClock, HashEmbedder
 from memory_retrievers.text.analysis import estimate_tokens
 
@@ -491,6 +491,18 @@ def test_tools_are_recorded_when_asked_for(memory, saying):
         ("tool", "21 degrees"),
         ("assistant", "Warm."),
     ]
+
+
+def test_of_tools_of_the_memory_nothing_is_recorded(memory, saying):
+    memory.add_messages("user/alice", [{"role": "user", "content": "My PIN is 4711."}], conversation="before")
+    model = saying(
+        ("retrieve_memory", {"query": "PIN 4711"}), ("memory_delete", {"message": "My PIN is 4711."}), "Gone."
+    )
+    middleware = AgentMemoryMiddleware(memory=memory, include_tools=True)
+    agent = create_agent(model, MemoryToolkit(memory).get_tools(), middleware=[middleware])
+    agent.invoke(asking("Forget it, please."), ALICE)
+    assert "My PIN is 4711." in model.heard[1][-1].text
+    assert recorded(memory) == [("user", "Forget it, please."), ("assistant", "Gone.")]
 
 
 class Reading(BaseModel):
