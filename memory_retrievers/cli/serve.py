@@ -128,6 +128,8 @@ def _mcp(
     from memory_retrievers.server.settings import is_loopback
     from memory_retrievers.tools.registry import offered_tools, parse_tool_choice
 
+    if token and not http and token != os.environ.get(MCP_TOKEN):  # which may be set for another server
+        raise ConfigurationError("--token is asked of clients over HTTP: give --http, or leave it away")
     if http and not token and MCP_TOKEN in os.environ:
         raise ConfigurationError(f"{MCP_TOKEN} holds no token: leave it away to let this machine in")
     if http and not token and not is_loopback(host):

@@ -113,6 +113,12 @@ def test_an_operating_system_error_is_reported_in_one_line(refused):
     assert "x" in refused("stats", "--store", too_long)
 
 
+def test_a_token_that_nobody_is_asked_for_opens_no_server(refused, tmp_path):
+    said = refused("mcp", "--scope", "user/alice", "--token", "0123456789abcdef", "--store", tmp_path / "store")
+    assert "give --http, or leave it away" in said
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_empty_variable_for_a_token_opens_no_server(refused, monkeypatch, tmp_path):
     """A secret that is missing where the variable is filled from it."""
     for command, variable in (("mcp", "MEMORY_RETRIEVERS_MCP_TOKEN"), ("serve", "MEMORY_RETRIEVERS_TOKENS")):
