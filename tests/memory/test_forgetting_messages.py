@@ -228,6 +228,29 @@ def test_another_handle_knows_it_with_its_next_search(tmp_path, clock):
         assert "diabet" not in inside(other).cached_terms()
 
 
+@pytest.mark.parametrize("forgets", ["forget_messages", "forget_conversation", "forget"])
+def test_what_was_asked_of_a_scope_above_tells_it_no_more(memory, clock, forgets):
+    for scope in ("team", "team/anna", "other"):
+        memory.remember_episode(scope=scope, id="e1", summary="They spoke of diabetes.", messages=said(clock))
+    (told,) = [each for each in said(clock) if each.content == TOLD]
+    memory.add_messages("team/anna", [told, *said(clock, TALK[:1])], conversation="t1")
+    for scope in ("team", "other"):
+        memory.retrieve(TOLD, scope=scope, include_child_scopes=True)
+    filed = memory.pending_reviews("team") + memory.pending_reviews("other")
+    assert [each.scope for each in filed] == ["team", "other"]
+    clock.advance(seconds=1)
+    if forgets == "forget_messages":
+        memory.forget_messages("team/anna", [TOLD])
+    elif forgets == "forget_conversation":
+        memory.forget_conversation("team/anna", "t1")
+    else:
+        (waiting,) = [each for each in memory.recent("team/anna").episodic if each.is_open]
+        memory.forget(waiting.id, scope="team/anna")
+    assert memory.pending_reviews("team") == []
+    inside(memory).store.add_pending_reviews(filed)  # as another process does that has not yet written them
+    assert [each.scope for each in memory.pending_reviews("team") + memory.pending_reviews("other")] == ["other"]
+
+
 def test_no_other_scope_is_touched(memory, clock):
     for scope in ("c", "c/d", "cc", "other"):
         memory.remember_episode(scope=scope, id="e1", summary="They spoke.", messages=said(clock))

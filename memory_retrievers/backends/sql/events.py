@@ -15,7 +15,7 @@ from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Cursor, Database, Part, Whole, joining, one
 from memory_retrievers.backends.sql.requests import under_way
 from memory_retrievers.backends.sql.rows import encode_time, readable
-from memory_retrievers.models import MemoryKey
+from memory_retrievers.models import MemoryKey, scopes
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.management import Channel, MemoryEvent, MemoryEventType, acting
 
@@ -120,9 +120,11 @@ class SQLEvents(Part):
         self.note([MemoryKey(scope=scope, id="")], MemoryEventType.FORGOTTEN, at=at, fields=(_MESSAGES,))
 
     def unheard_since(self, scope: str) -> datetime | None:
-        """Return when queued messages of a scope were last forgotten, which what was asked before may quote."""
-        last = f"SELECT max(at) FROM events WHERE scope_id = {_SCOPE} AND memory IS NULL AND fields = :fields"
-        at = self.value(last, {"scope": scope, "fields": _MESSAGES})
+        """Return when queued messages of a scope, or below, were last forgotten, which what was asked may quote."""
+        within = "SELECT id FROM scopes WHERE scope = :scope OR (scope >= :first AND scope < :behind)"
+        last = f"SELECT max(at) FROM events WHERE scope_id IN ({within}) AND memory IS NULL AND fields = :fields"
+        first, behind = scopes.child_range(scope)
+        at = self.value(last, {"scope": scope, "first": first, "behind": behind, "fields": _MESSAGES})
         return None if at is None else moment(at)
 
     def note_imported(self, *, at: datetime) -> None:

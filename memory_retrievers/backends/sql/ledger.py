@@ -352,7 +352,10 @@ class SQLOpenEpisodes(Part):
 
 
 def _forget_reviews(connection: Connection, scope: str) -> None:
-    """Delete what waits for review in a scope, which tells what was said, and the scope that held nothing else."""
+    """Delete what waits for review in a scope and above, where questions tell what was said, and scopes left empty."""
+    dialect, searched = connection.dialect, scopes.lineage(scope)  # one above is searched with its children
+    filed = f"scope_id IN (SELECT id FROM scopes WHERE {dialect.among('scope', ':scopes')})"
     for table in ("pending_reviews", "review_jobs"):
-        connection.execute(f"DELETE FROM {table} WHERE {_OF_SCOPE}", {"scope": scope})
-    forget_empty_scopes(connection, scope)
+        connection.execute(f"DELETE FROM {table} WHERE {filed}", {"scopes": dialect.listed(searched)})
+    for each in searched:
+        forget_empty_scopes(connection, each)
