@@ -7,10 +7,11 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from contextlib import closing, contextmanager
 
 import pytest
-from patience import PATIENCE
+from patience import A_LONG_TIME, PATIENCE, until
 
 from memory_retrievers import ConfigurationError
 from memory_retrievers.backends import locks
@@ -149,20 +150,18 @@ def test_who_gave_up_waiting_does_not_hold_the_lock_later(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [FileLock, Turnstile])
-def test_one_thread_waits_for_a_lock_time_after_time(tmp_path, kind):
+def test_one_thread_waits_for_a_lock_time_after_time(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(locks, "_STAYS", A_LONG_TIME)
     with Folder(tmp_path) as folder, kind(folder, "lock") as first, kind(folder, "lock") as second:
-        waiters = set()
+        waiters = []
         queue = second._queue
-        second._queue = lambda: (waiters.add(threading.get_ident()), queue())
+        second._queue = lambda: (waiters.append(threading.get_ident()), first.release(), queue())
         for _ in range(5):
             assert first.try_acquire()
-            soon = threading.Timer(0.02, first.release)
-            soon.start()
             assert second.acquire(PATIENCE)
-            soon.join()
             second.release()
-        assert len(waiters) == 1
-        assert waiters != {threading.get_ident()}
+        assert len(waiters) == 5
+        assert len({*waiters, threading.get_ident()}) == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -222,11 +221,17 @@ def write(turn):
 
 
 @pytest.fixture
-def longer(monkeypatch):
-    """Times that a busy machine keeps."""
-    monkeypatch.setattr(locks, "_PAUSE", 0.5)
-    monkeypatch.setattr(locks, "_STAY", 1.0)
+def later(monkeypatch):
+    """The clock of the turns stands still; it is set forward by so many seconds."""
+    now = [0.0]
+    clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _: time.sleep(0.001))
+    monkeypatch.setattr(locks, "time", clock)
     monkeypatch.setattr(locks, "_QUEUE", PATIENCE)
+
+    def later(seconds):
+        now[0] += seconds
+
+    return later
 
 
 @contextmanager
@@ -234,42 +239,42 @@ def contended(folder, first):
     """One writes while another of the same place has come to wait, and ends; yields the event of the other."""
     write(first)
     assert first.acquire(PATIENCE)
-    deadline = time.monotonic() + PATIENCE
     with closing(WriteTurn(folder, "turn", 2)) as second, waiting_for(second) as had:
-        while not first._place.is_wanted():
-            assert time.monotonic() < deadline
+        until(first._place.is_wanted, "the other's wait")
         first.release()
         yield had
         assert had.wait(PATIENCE)
 
 
-@pytest.mark.usefixtures("longer")
-def test_who_writes_without_a_pause_writes_many_times_in_a_row_and_lets_others_in_all_the_same(tmp_path):
+def test_who_writes_without_a_pause_writes_many_times_in_a_row_and_lets_others_in_all_the_same(tmp_path, later):
     with Folder(tmp_path) as folder, closing(WriteTurn(folder, "turn", 0)) as first, contended(folder, first) as had:
-        since, writes = time.monotonic(), 0
-        while not had.is_set() and time.monotonic() - since < PATIENCE:
+        writes, step = 0, locks._PAUSE / 2
+        while (writes + 1) * step < locks._STAY:
+            later(step)
             write(first)
             writes += 1
-        assert had.is_set()
         assert writes > 10
+        assert first._has_place
+        assert not had.is_set()
+        later(step)
+        write(first)
+        assert had.wait(PATIENCE)
 
 
-@pytest.mark.usefixtures("longer")
-def test_a_place_is_given_up_by_who_writes_no_more(tmp_path):
+def test_a_place_is_given_up_by_who_writes_no_more(tmp_path, later):
     with Folder(tmp_path) as folder, closing(WriteTurn(folder, "turn", 0)) as first, contended(folder, first) as had:
         assert first._has_place
+        later(locks._PAUSE)
         assert had.wait(PATIENCE)
         assert not first._has_place
 
 
-@pytest.mark.usefixtures("longer")
+@pytest.mark.usefixtures("later")
 def test_a_place_is_given_up_by_who_is_closed(tmp_path):
     with Folder(tmp_path) as folder, closing(WriteTurn(folder, "turn", 0)) as first, contended(folder, first) as had:
-        since = time.monotonic()
         first.close()
         first.close()
         assert had.wait(PATIENCE)
-        assert time.monotonic() - since < locks._PAUSE
 
 
 def test_nobody_keeps_a_place_that_nobody_waits_for(tmp_path):
