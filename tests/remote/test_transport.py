@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from patience import PATIENCE
+from patience import PATIENCE, until
 
 from memory_retrievers import Message
 from memory_retrievers.errors import BackendError, ValidationError
@@ -18,7 +18,7 @@ class Stumbling:
     """Fails a number of requests in one way, then passes them on; notes the idempotency key of each."""
 
     def __init__(self, app):
-        self.app, self.faults, self.keys = app, [], []
+        self.app, self.faults, self.keys, self.under_way = app, [], [], 0
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
@@ -42,7 +42,11 @@ class Stumbling:
             async def lose(message):
                 pass
 
-            await self.app(scope, receive, lose)
+            self.under_way += 1
+            try:
+                await self.app(scope, receive, lose)
+            finally:
+                self.under_way -= 1
             while (await receive())["type"] != "http.disconnect":
                 pass
             return None
@@ -78,9 +82,13 @@ def test_a_read_is_sent_again_while_the_server_is_busy_and_waits_as_long_as_it_s
 
 
 @pytest.mark.parametrize(("fault", "timeout"), [(503, PATIENCE), ("done, but never answered", 2)], ids=str)
-def test_a_write_is_sent_again_under_the_same_key_and_done_once(stumbling, tokens, pauses, fault, timeout):
+def test_a_write_is_sent_again_under_the_same_key_and_done_once(stumbling, tokens, fault, timeout):
     door, url, memory = stumbling
-    with RemoteMemory(url, tokens["writer"], timeout=timeout, retries=20, sleep=pauses.append) as remote:
+
+    def sleep(_seconds):
+        until(lambda: not door.under_way, "the end of the first attempt")
+
+    with RemoteMemory(url, tokens["writer"], timeout=timeout, retries=20, sleep=sleep) as remote:
         door.faults = [fault]
         queued = remote.add_messages("c1", SAID)
 
