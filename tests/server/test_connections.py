@@ -216,8 +216,8 @@ def test_a_receiver_that_does_not_take_its_answer_is_cut(memory):
     head = b"POST /api/v0/recent_memory/raw HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     head += b"Content-Length: %d\r\n\r\n" % len(body)
     with served(memory, body_seconds=1) as server, connected(server) as connection:
-        connection.sendall(head + body)
         until(lambda: server.connections, "the connection")
+        connection.sendall(head + body)
         until(lambda: not server.connections, "the end of the connection")  # nothing is taken until then
         received = connection.recv(1_000)
         assert received.startswith(b"HTTP/1.1 200 ")

@@ -323,7 +323,10 @@ async def test_a_token_and_a_local_name_are_asked_over_http(store):
     import httpx
 
     body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    async with listening(store[0], "--token", "s3cret-for-mcp-clients") as url, httpx.AsyncClient() as client:
+    async with (
+        listening(store[0], "--token", "s3cret-for-mcp-clients") as url,
+        httpx.AsyncClient(timeout=PATIENCE) as client,
+    ):
         without = await client.post(url, json=body)
         wrong = await client.post(url, json=body, headers={"Authorization": "Bearer other"})
         right = {"Authorization": "Bearer s3cret-for-mcp-clients"}

@@ -6,7 +6,7 @@ import sys
 
 import httpx
 import pytest
-from patience import PATIENCE, until
+from patience import A_LONG_TIME, PATIENCE, until
 from ports import free_port
 
 from memory_retrievers import AgentMemory
@@ -41,6 +41,7 @@ def test_two_workers_serve_one_store_beside_a_process_that_has_it_open(tmp_path)
     (tmp_path / "application.py").write_text(APPLICATION)
     store, port = tmp_path / "store", free_port()
     arguments = [sys.executable, "-m", "uvicorn", "--factory", "application:make", "--workers", "2"]
+    arguments += ["--timeout-worker-healthcheck", str(A_LONG_TIME)]  # one that stood still for a moment is no dead one
     with subprocess.Popen(
         [*arguments, "--host", "127.0.0.1", "--port", str(port), "--log-level", "warning"],
         cwd=tmp_path,
