@@ -7,7 +7,9 @@ import multiprocessing
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing import connection
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +28,10 @@ _processes.set_forkserver_preload(
         *(f"memory_retrievers.{name}" for name in ("memory.agent", "retrieval.ranking")),
     ]
 )
+
+
+_looking = threading.Lock()
+"""Held by who looks how a process has ended: that is told once, and of two threads at once one would make it 255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ def run(store: Path, *arguments: str, journal: Journal, kill_after: float | None
     said: Record = {}
     lines, output = _processes.Pipe(duplex=False)
     process = _processes.Process(target=writer.run, args=((str(store), *arguments), output))
-    process.start()
+    _start(process)
     output.close()
     killers = [threading.Timer(TIMEOUT, process.kill)]
     killers[0].start()
@@ -82,7 +88,7 @@ def run(store: Path, *arguments: str, journal: Journal, kill_after: float | None
                 killers[-1].start()
             else:
                 journal.take(line)
-    process.join()
+    _join(process)
     for killer in killers:
         killer.cancel()
         killer.join()
@@ -111,18 +117,29 @@ def execute(code: str, **names: object) -> tuple[int | None, list[Record]]:
     """
     lines, output = _processes.Pipe(duplex=False)
     process = _processes.Process(target=_execute, args=(code, names, output))
-    process.start()
+    _start(process)
     output.close()
     killer = threading.Timer(TIMEOUT, process.kill)
     killer.start()
     with lines:
         said = list(_read(lines))
-    process.join()
+    _join(process)
     killer.cancel()
     killer.join()
     exitcode = process.exitcode
     process.close()
     return exitcode, said
+
+
+def _start(process: BaseProcess) -> None:
+    with _looking:  # a start also looks which of the others have ended
+        process.start()
+
+
+def _join(process: BaseProcess) -> None:
+    connection.wait([process.sentinel])
+    with _looking:
+        process.join()
 
 
 def _execute(code: str, names: dict[str, object], output: Connection) -> None:
