@@ -29,7 +29,7 @@ def main() -> None:
     with TemporaryDirectory() as store, serving(store) as url:  # or nullcontext("https://memory.example.com")
         # 1. as from any language
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        with httpx.Client(base_url=f"{url}/api/v0", headers=headers) as client:
+        with httpx.Client(base_url=f"{url}/api/v0", headers=headers, timeout=60) as client:
             fact = {"fact": "Alice is allergic to peanuts", "category": "identity"}
             client.post("/remember", json={"conversation_id": SCOPE, "facts": [fact]}).raise_for_status()
             asked = {"conversation_id": SCOPE, "query": "What must I not cook for her?"}
