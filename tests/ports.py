@@ -1,14 +1,16 @@
 """Ports for servers that have to be told theirs before they listen."""
 
 import contextlib
+import os
 import random
 import socket
 
 
 def free_port():
     """One that nobody is given by chance until the server listens: the system hands out those from 32,768 on."""
-    # drawn by the system: another process, or a library that sets the seed, would come to the same ones
-    for port in random.SystemRandom().sample(range(10_000, 32_000), 100):
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    # of each worker of the tests others; drawn by the system: another process, or a library that sets the seed, would come to the same ones
+    for port in random.SystemRandom().sample(range(10_000 + worker % 16, 32_000, 16), 100):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
     raise AssertionError("no port is free")
