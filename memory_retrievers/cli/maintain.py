@@ -31,6 +31,7 @@ from memory_retrievers.models import Category
 from memory_retrievers.models.contents import VerificationReport
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.maintenance import Index
+from memory_retrievers.text.analysis import json_for_terminals
 from memory_retrievers.text.passages import Searched
 
 PROBLEMS: Final = 1  # the exit code
@@ -68,7 +69,11 @@ def _export(
             print_text(written)
             return
         with file.open("rb") as lines:
-            shutil.copyfileobj(lines, sys.stdout.buffer)
+            if sys.stdout.isatty():  # which would obey what was stored
+                for line in lines:
+                    typer.echo(json_for_terminals(json.loads(line), indent=None))
+            else:
+                shutil.copyfileobj(lines, sys.stdout.buffer)
 
 
 @listed

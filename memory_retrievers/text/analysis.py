@@ -241,15 +241,15 @@ def quote(text: str) -> str:
     return _without(_BRACKET, _without(_CLOSING_TAG, literal, _FRAMES, "\\u003c"), _HEADER, "\\u005b")
 
 
-def json_for_terminals(value: object) -> str:
-    r"""Format the value as multi-line JSON; what a terminal would obey or not show is escaped.
+def json_for_terminals(value: object, *, indent: int | None = 2) -> str:
+    r"""Format the value as JSON, on one line without ``indent``; what a terminal would obey or not show is escaped.
 
     >>> print(json_for_terminals({"name": "a\x9b31m\u202e"}))
     {
       "name": "a\u009b31m\u202e"
     }
     """
-    literal = json.dumps(value, ensure_ascii=False, indent=2)
+    literal = json.dumps(value, ensure_ascii=False, indent=indent)
     if literal.isascii() and "\x7f" not in literal:
         return literal
     return _NOT_SHOWN.sub(lambda found: found["kept"] or _escaped(found), literal)

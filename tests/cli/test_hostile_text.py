@@ -1,14 +1,19 @@
 """Hostile text on the command line: whatever a memory holds, no character that a terminal obeys or hides is printed."""
 
+import contextlib
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from patience import PATIENCE
 from typer.testing import CliRunner
 
 from memory_retrievers import AgentMemory, Message
@@ -95,6 +100,28 @@ def test_a_table_drawn_on_a_terminal_has_none_either(store, monkeypatch):
     plain = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
     assert "Ruth\\x00\\x01" in plain
     assert not set(plain) & set(NEVER_PRINTED), ascii(plain)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_an_export_to_a_terminal_has_none_either_and_is_the_same(store, tmp_path):
+    import pty
+
+    command = [str(Path(sys.executable).parent / "memory-retrievers"), "export", "-", "--store", str(store)]
+    piped = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE).stdout
+    mine, its = pty.openpty()
+    printed = bytearray()
+    with (
+        subprocess.Popen(command, stdout=its, stderr=subprocess.DEVNULL) as process,
+        os.fdopen(mine, "rb", buffering=0) as end,
+    ):
+        os.close(its)
+        with contextlib.suppress(OSError):  # as Linux tells the end
+            while read := end.read(4096):
+                printed += read
+    assert process.returncode == 0
+    lines = printed.decode().replace("\r\n", "\n")
+    assert not set(lines) & set(NEVER_PRINTED), ascii(lines)
+    assert [*map(json.loads, lines.splitlines())] == [*map(json.loads, piped.splitlines())]
 
 
 def test_a_progress_bar_has_none_either(monkeypatch):
