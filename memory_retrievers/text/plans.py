@@ -66,25 +66,30 @@ _NOT_AHEAD: Final = (
     r"|letzte[nrsm]?|vorige[nrsm]?|seit|jede[nrsm]?|chaque|depuis|desde|cada|los"
 )
 _HABIT: Final = re.compile(
-    r"\b(?:(?:every|each) (?:week|month|year)|weekly|monthly|yearly|annually|always|usually|favou?rite"
-    r"|jede[ns]? (?:woche|monat|jahr)|immer|meistens|chaque (?:semaine|mois|annee)|toujours|cada (?:semana|mes|ano)"
+    r"\b(?:(?:every|each) (?:week|month|year)|weekly|(?:month|year|annual)ly(?= (?:on|in)\b)|always"
+    r"|usually|favou?rite (?:week)?days?|jede[ns]? (?:woche|monat|jahr)|immer(?! noch)|meistens"
+    r"|chaque (?:semaine|mois|annee)|(?<!\best )toujours|cada (?:semana|mes|ano)"
     r"|siempre)\b|[每毎](?:周|週|月|年)"
+)
+_CLAUSE_END: Final = re.compile(
+    rf"([,;.!?] (?!(?:and |und |et |y )?(?:{any_of(WEEKDAYS)})\b)| (?:but|that|aber|dass|mais|que|pero) )"
 )
 _WORKING_WEEK: Final = (
     r"\b(?:monday (?:to|through|till?)|montag bis|lundi au|lunes a) (?:friday|saturday|freitag|vendredi|viernes)"
 )
-_NO_DAY: Final = (
+_NO_DAYS: Final = re.compile(
     rf"\b(?:{any_of(WEEKDAYS)}) (?:mornings|afternoons|evenings|nights)\b"
     r"|\b\d{1,2}(?:st|nd|rd|th) (?:of (?:each|every|the) month|try|attempt|time|floor|grade|place|century)\b"
-    rf"|\b(?:works?|open|hours|stand-?up|school|arbeitet|travaille|trabaja|[ap]\.?m\.?) [^;]{{0,30}}{_WORKING_WEEK}"
-    rf"|{_WORKING_WEEK}\b[^;]{{0,9}}\b\d|[周週]一[到至-][周週]?五.?上班|月曜日?から金曜日?まで働"
+    r"|\b(?<!off )(?:works?|hours|stand-?up|at school|arbeitet|travaille|trabaja|[ap]\.?m\.?)(?= )"
+    rf"(?:(?! (?:and|und|et|y) )[^,;]){{1,31}}{_WORKING_WEEK}|\bopen (?:[^a-z;]|from|to|till){{0,15}}{_WORKING_WEEK}"
+    rf"|{_WORKING_WEEK}\b[^;]{{0,9}}\b\d(?!\d* ?(?:days|nights|tage|nachte|jours|nuits|dias|noches))"
+    r"|[周週]一[到至-][周週]?五[^不]?上班|月曜日?から金曜日?まで働"
     r"|(?<![a-z])(?!(?:am|vom|den|dem|der|zum|bis|ab|und|seit|nach|vor|\w+tag) )[a-z]+ \d{1,2}\.\d{1,2}\.(?!\d)"
 )
 """Office hours, turns and versions. Who is in Rome from Monday to Friday may be there another week as well."""
 
-_NO_DAYS: Final = re.compile(_NO_DAY)
 _DAYS_OF_HABITS: Final = re.compile(
-    rf"{_NO_DAY}|\b(?:{any_of(WEEKDAYS)})\b|\bin (?:{any_of(MONTHS)})\b|\bthe \d+(?:st|nd|rd|th)\b"
+    rf"\b(?:{any_of(WEEKDAYS)})\b|\bin (?:{any_of(MONTHS)})\b|\bthe \d+(?:st|nd|rd|th)\b"
 )
 _MONTHS_AHEAD: Final = 8  # a month that is named alone is no further off
 
@@ -161,8 +166,8 @@ def names_same_days(text: str, one: datetime, other: datetime) -> bool:
 
 def _without_habits(text: str) -> str:
     """A text without what is no day though it is written as one: office hours, what is done each month, versions."""
-    left = plain(text[:_LOOKED_AT])
-    return (_DAYS_OF_HABITS if _HABIT.search(left) else _NO_DAYS).sub(" ; ", left)
+    clauses = _CLAUSE_END.split(_NO_DAYS.sub(" ; ", plain(text[:_LOOKED_AT])))
+    return "".join(_DAYS_OF_HABITS.sub(" ; ", each) if _HABIT.search(each) else each for each in clauses)
 
 
 def _on(days: int, today: datetime) -> Period:

@@ -169,6 +169,10 @@ RELATIVE = """
 User has a dentist appointment tomorrow|User moved to Lyon last year|User started a new job two weeks ago|Meeting on Friday
 User is going to Rome next week|User's exam is in March|User was ill yesterday|User is on holiday this week
 User works on Friday|User is in Rome from Monday to Friday|Zahnarzt am 3.12. um neun|User usually runs, but not tomorrow
+User is in Rome Monday to Friday (5 days)|User's son has a school trip Monday to Friday|User is at the open source fair Monday to Friday
+User is off work Monday to Friday|用户周一到周五不上班|User takes off at 9 a.m. and is in Rome Monday to Friday|User's favourite band plays on Friday|User pays rent every month, and flies on Friday
+User always forgets that the dentist is on Friday|User usually runs, but has the dentist on Friday|User's monthly report is due on Friday
+Der Nutzer fliegt immer noch am Freitag|El usuario siempre olvida que tiene dentista el viernes|L'utilisateur est toujours à Rome vendredi
 Der Nutzer hat morgen einen Termin|El usuario viaja la semana que viene|用户明天有面试|昨日引っ越した
 """
 ABSOLUTE = """
@@ -176,6 +180,7 @@ User likes tea|User was born on 4 May 1980|User works five days a week|User is 3
 User goes swimming every Tuesday|The user may be late|User's wedding was on 2024-06-01|The deadline is 19 March 2026
 User has worked at ACME since 2019|Guten Morgen is what the user says|Object to releases on a Friday|The flat costs 900 euros a month|Moved in 2023
 User works Monday to Friday|Standup is Monday to Friday at 9|User wakes up at 6 a.m. Monday through Friday
+User usually runs on Tuesday, Thursday and Friday|User's favourite day is Friday|Shop is open from 9 to 5 Monday to Friday|User pays monthly on the 3rd
 User arbeitet von Montag bis Freitag|User travaille du lundi au vendredi|User trabaja de lunes a viernes|用户周一到周五上班
 ユーザーは月曜日から金曜日まで働く|Trash is collected on Tuesday mornings|The team meets weekly on Wednesday|User moved in May 2019
 User uses Python 3.12.|The deploy worked by the 3rd try|User pays rent on the 1st of each month|User skis in March every year
