@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import dropwhile, takewhile
+from itertools import takewhile
 from sys import getsizeof
 from typing import Final, Generic, TypeAlias, TypeVar
 from uuid import uuid4
@@ -96,9 +96,10 @@ def as_chat(messages: Sequence[ChatMessage | Message]) -> list[ChatMessage]:
     """Messages as LlamaIndex has them, which knows the name of a person as no role.
 
     The end of a transcript may begin with an answer, its question cut off: it is left out, since some models take no
-    chat that does not begin with a user.
+    chat that does not begin with a user. What instructs the model stays.
     """
-    whole = dropwhile(lambda each: isinstance(each, Message) and not is_of_user(each.role), messages)
+    cut = list(takewhile(lambda each: isinstance(each, Message) and not is_of_user(each.role), messages))
+    whole = [*(each for each in cut if each.role.casefold() in {"system", "developer"}), *messages[len(cut) :]]
     return [_as_chat(each) if isinstance(each, Message) else each for each in whole]
 
 

@@ -15,7 +15,7 @@ from llama_index.core.memory import BaseMemory
 from llama_index.core.workflow import Context, JsonSerializer
 from pydantic import BaseModel
 
-from memory_retrievers import AgentMemory
+from memory_retrievers import AgentMemory, Message
 from memory_retrievers.errors import ConfigurationError, EmbeddingError, LanguageModelError, ValidationError
 from memory_retrievers.llama_index import ConversationMemory, MemoryRetriever
 from memory_retrievers.retrieval.markdown import NOTES
@@ -411,6 +411,9 @@ def test_a_chat_from_the_end_of_a_transcript_begins_with_a_question_as_providers
     said = memory.transcript("user/dora", "monday", limit=3)
     chat = ConversationMemory.from_defaults(memory, scope="user/dora", chat_history=said)
     assert texts(chat.get_all()) == ["When?", "In May."]
+    told = [Message(role="system", content="Be brief."), *said]
+    instructed = ConversationMemory.from_defaults(memory, scope="user/dora", chat_history=told)
+    assert texts(instructed.get_all()) == ["Be brief.", "When?", "In May."]
     greeted = ConversationMemory.from_defaults(memory, scope="user/dora", chat_history=[assistant("Hello!")])
     assert texts(greeted.get_all()) == ["Hello!"]
 
