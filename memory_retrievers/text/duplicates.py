@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from memory_retrievers.models.memories import ContentType
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.text.analysis import analyze
-from memory_retrievers.text.languages import CHANGE_WORDS, without_accents
+from memory_retrievers.text.languages import CHANGE_WORDS, COMMON_WORDS, without_accents
 
 COSINE_TOLERANCE: Final = 1e-6  # the cosine of equal vectors in 32 bits may fall short of 1 by about this much
 
@@ -56,8 +56,10 @@ _STATES: Final = frozenset(_STATE_WORDS.split())
 """What somebody is, works as, or prefers, is one after the other: single, then married."""
 
 _ONE_AT_A_TIME: Final = re.compile(
-    r"(?:\w+ ){1,3}?(?:(?:lives|works|studies|is (?:based|employed)) (?:in|at|for|with)|drives|is (?:dating|engaged to)"
-    r"|(?:lebt|wohnt) in|arbeitet bei|habite [aà]|travaille (?:chez|pour)|vive en|trabaja (?:en|para))\b",
+    r"(?:\w+ ){1,3}?(?:(?:lives|works|studies|is (?:based|employed)) (?:in|at|for)"
+    r"(?! (?:the (?:morning|afternoon|evening)s?|night|home|weekends)\b)|lives with|drives(?= an? )"
+    r"|is (?:dating|engaged to)|(?:lebt|wohnt) in|arbeitet bei|habite [aà]|travaille (?:chez|pour)|vive en"
+    r"|trabaja (?:en|para))\b",
     re.IGNORECASE,
 )
 """What somebody has or does of one kind, told in however many words."""
@@ -65,7 +67,9 @@ _ONE_AT_A_TIME: Final = re.compile(
 _MOST_WORDS_OF_CHANGE: Final = 12
 """A longer sentence tells more than a change: "... and turbot was sold at a tenth of its price"."""
 
-_CHANGE_TERMS: Final = frozenset(analyze(" ".join(sorted(CHANGE_WORDS))))
+_NO_TOPIC_WORDS: Final = CHANGE_WORDS | (COMMON_WORDS.keys() - {"son", "mia"}) | {"user", "nutzer", "nutzerin"}
+_NO_TOPICS: Final = frozenset(analyze(" ".join(sorted(_NO_TOPIC_WORDS))))
+"""Words of changes, for the user, and small words of other languages, but for those that are somebody in English."""
 _CJK_CHANGE: Final = re.compile("不再|已经|已經|现在|現在|死|卖了|賣了|买了|買了|戒|新|もう|やめ|亡くな|今は|売っ|買っ")
 
 _POSSESSIVE_WORDS: Final = """
@@ -139,7 +143,7 @@ def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: In
             is_near and _says_otherwise(text, other)
         ):
             yield place
-        elif (kind is not None and kind == _kind(other)) or (
+        elif (kind is not None and kind == _kind(other) and _goes_apart(text, other)) or (
             not _is_far(words, frozenset(other.split())) and _may_replace(text, other)
         ):
             in_turn.append(place)
@@ -175,6 +179,7 @@ def contradictory(texts: Sequence[str], *, days: Sequence[Hashable] | None = Non
                 compared[each] = _Compared.of(texts[each])
             ours, theirs = compared[place], compared[earlier]
             pair = texts[place], texts[earlier]
+            is_same_kind = is_same_kind and _goes_apart(*pair)
             is_sure = ours.differs_from(theirs) or (ours == theirs and _says_otherwise(*pair))
             if is_sure or is_same_kind or _may_replace(*pair):
                 group = group_of.setdefault(earlier, [earlier])
@@ -197,7 +202,7 @@ def _in_turn(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
     changes = {place for place, text in enumerate(texts) if _tells_change(text)}
     if not changes:
         return
-    terms = [frozenset(analyze(text)) - _CHANGE_TERMS for text in texts]
+    terms = [frozenset(analyze(text)) - _NO_TOPICS for text in texts]
     common = Counter(term for each in terms for term in each)
     few = {term for term, count in common.items() if 1 < count <= MOST_IN_TURN}
     for one, other in combinations(range(len(texts)), 2):
@@ -219,6 +224,12 @@ def _kind(text: str) -> str | None:
     """What a text tells of which somebody has one at a time: "User works at" of "User works at a school"."""
     found = _ONE_AT_A_TIME.match(text)
     return found and found[0].casefold()
+
+
+def _goes_apart(first: str, second: str) -> bool:
+    """True if neither text has all words of the other: what tells the same place, and more of it, is no other one."""
+    words, others = set(_words_of(first)), set(_words_of(second))
+    return not (words <= others or words >= others)
 
 
 def _is_far(words: frozenset[str], others: frozenset[str]) -> bool:

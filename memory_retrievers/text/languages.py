@@ -67,7 +67,7 @@ COMMON_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 _OF_CHANGES: Final = """
 quit stop stops stopped gave sold died dead longer anymore again now new former formerly leaving broke broken cancelled
 canceled off switched switches moved changed started began lost became becomes instead replaced retired ended finished
-resolved fixed repaired returned back got bought paid failed won born postponed rescheduled fired hired promoted
+resolved fixed repaired returned back got bought paid failed postponed rescheduled fired hired promoted
 recovered healed
 mehr aufgehort verkauft gestorben tot wieder neu neue neuen neuer neues jetzt fruher umgezogen verlassen gekundigt
 abgesagt gekauft plus arrete vendu vendue mort morte nouveau nouvelle maintenant demenage quitte annule achete change
