@@ -224,14 +224,14 @@ _KEYS: Final[Mapping[str, str]] = {
     "string": (
         "id memory_id memory_tier created_at content scope content_type updated_at category consolidated_memory_id "
         "target_scope operation_type data suggested_scope reasoning action_summary scene duplicate_of "
-        "left_out invalid_at hint summary file_path"
+        "left_out invalid_at hint summary file_path session_id"
     ),
     "string null": "last_accessed_at expires_at",
     "string array": "source_scope",
     "object": (
         "memory_object duplicate_analysis search_metadata metadata memory discovery_metadata pagination_info "
         "detailed_summary file_info processing_stats statistics suggestion_analysis session_info session_details "
-        "change_details"
+        "change_details cleanup_stats"
     ),
     "array": (
         "semantic episodic associations_details results tags associations deleted_ids affected_items memories "
@@ -277,7 +277,9 @@ _ANSWERS: Final[Mapping[str, str]] = {
     "scope_suggest": (
         "success* suggested_scope* confidence alternatives suggestion_analysis all_alternatives reasoning"
     ),
-    "session_manage": "success* session_info action_summary session_details affected_memories",
+    "session_manage": (
+        "success* session_id session_info action_summary session_details affected_memories cleanup_stats"
+    ),
     "scene": "success* token_count* scene characters",
 }
 """The fields of each tool's answer, whatever the response level; with a star those that are always there."""

@@ -101,6 +101,8 @@ def test_what_comes_only_at_times_has_the_shape_that_was_announced(response_form
         ("memory_move", {"target_scope": "work"}),
         ("memory_manage", {"operation": "delete"}),
         ("memory_sync", {"operation": "export", "file_path": "out.json"}),
+        ("session_manage", {"action": "create"}),
+        ("session_manage", {"action": "cleanup", "max_age_days": 7}),
     ]
     for name, arguments in calls:
         with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
