@@ -24,8 +24,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_retrievers.backends.sql.requests import KEEP_SECONDS, RequestUnderWay, under_way
-from memory_retrievers.errors import NotFoundError
+from memory_retrievers.backends.sql.requests import KEEP_SECONDS, RepeatedRequestError, RequestUnderWay, under_way
+from memory_retrievers.errors import MemoryRetrieversError, NotFoundError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, ScopeStatistics, SemanticMemory
 from memory_retrievers.models.management import Channel, acting_as
@@ -270,7 +270,10 @@ class Idempotency:
         async def keeping_send(message: Message) -> None:
             if message["type"] == "http.response.start":
                 if self._requests is not None and _is_success(message["status"]):
-                    await run_in_threadpool(self._requests.note_quoted, noted)
+                    try:
+                        await run_in_threadpool(self._requests.note_quoted, noted)
+                    except (MemoryRetrieversError, RepeatedRequestError):  # what is done is told, but once
+                        kept.too_long = True
                 statuses.append(message["status"])
                 kept.media_type = Headers(raw=message["headers"]).get("content-type", "")
             elif message["type"] == "http.response.body":

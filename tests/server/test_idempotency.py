@@ -13,7 +13,7 @@ from patience import PATIENCE
 
 from memory_retrievers import Message
 from memory_retrievers.backends.sql import requests
-from memory_retrievers.errors import BackendError
+from memory_retrievers.errors import BackendError, StoreLockedError
 from memory_retrievers.server import AccessToken
 from memory_retrievers.server.requests import KEEP_BYTES, KEEP_SECONDS, MAX_ANSWER_BYTES, Idempotency
 from memory_retrievers.server.responses import HTTPError
@@ -234,6 +234,20 @@ def test_a_failure_after_a_change_may_be_tried_again_on_another_server(client, o
             client.post("/api/v0/add_message", json=of_alice(**WRITES["add_message"]), headers=KEY).status_code == 503
         )
     assert other.post("/api/v0/add_message", json=of_alice(**WRITES["add_message"]), headers=KEY).status_code == 200
+
+
+@pytest.mark.parametrize("fails", [StoreLockedError("another process writes"), requests.RepeatedRequestError()])
+def test_an_answer_whose_quotes_cannot_be_noted_is_given_once(client, memory, monkeypatch, fails):
+    def note_quoted(self, request):
+        assert len(request.told) > request.noted
+        raise fails
+
+    monkeypatch.setattr(requests.SQLRequests, "note_quoted", note_quoted)
+    sent = of_alice(arguments={"id": "fact-otter", "response_level": "full"})
+    first = client.post("/api/v0/tools/memory_delete", json=sent, headers=KEY)
+    assert (first.status_code, first.json()["deleted_count"]) == (200, 1)
+    again = client.post("/api/v0/tools/memory_delete", json=sent, headers=KEY)
+    assert (error_of(again), "otter" in again.text) == ((409, "Conflict"), False)
 
 
 def test_an_answer_is_made_anew_for_those_alone_who_may_see_it(guarded, memory):
