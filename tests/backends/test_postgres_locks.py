@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import Context
 from datetime import UTC, datetime
 
 import psycopg
@@ -13,6 +14,8 @@ from patience import PATIENCE, until
 
 from memory_retrievers import AgentMemory, ConfigurationError, EmbeddingMismatchError, Message
 from memory_retrievers.backends.postgres import PostgresLedger
+from memory_retrievers.backends.sql.requests import RequestUnderWay, under_way
+from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.storage import QueuedMessage
 from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.tools.registry import LocalToolbox
@@ -106,6 +109,18 @@ def test_transactions_wait_for_each_other_only_where_their_scopes_meet(
 ):
     with held(ledgers[0], *first):
         assert waits(ledgers[0 if process == "same" else 1], *second) is expected
+
+
+def test_what_an_answer_quotes_is_noted_while_others_write_elsewhere(ledgers):
+    request = RequestUnderWay("f" * 64, "asked", quoted={MemoryKey(scope="b", id="m")})
+
+    def note():
+        under_way.set(request)
+        ledgers[0].requests.note_quoted(request)
+
+    with held(ledgers[1], "a"):
+        Context().run(note)
+    assert ledgers[0].requests.find(request.key) is not None
 
 
 def test_what_a_transaction_reads_of_its_scope_nobody_changes_until_it_has_written(ledgers):

@@ -144,7 +144,7 @@ class SQLRequests(Part):
     def note_quoted(self, request: RequestUnderWay) -> None:
         """Note what the answer of the request of this context quotes beside what it has changed."""
         if len(request.told) > request.noted:
-            with self.database.write():
+            with self.database.write(*{key.scope for key in request.told}):
                 pass  # noted at its end
 
     def forget(self, request: RequestUnderWay) -> None:
