@@ -125,6 +125,34 @@ class TestConnectionLoss:
                     memory.verify()
             assert memory.verify().ok
 
+    def test_one_that_the_server_ends_while_a_store_is_verified_is_no_damage(self, server, name, url, monkeypatch):
+        read = verification.read_passages
+
+        def is_slow(connection):
+            time.sleep(0.5)
+            return read(connection)
+
+        server.run(f"ALTER DATABASE {name} SET idle_in_transaction_session_timeout = '100ms'")
+        monkeypatch.setattr(verification, "read_passages", is_slow)
+        with connected(url) as memory:
+            memory.remember_fact(scope="c1", fact="User likes tea")
+            with pytest.raises(BackendError, match="PostgreSQL failed"):
+                memory.verify()
+
+    def test_a_file_that_is_missing_on_the_server_is_damage(self, server, name, url):
+        with connected(url) as memory:
+            memory.remember_fact(scope="c1", fact="User likes tea")
+        ((path,),) = server.run("SELECT pg_relation_filepath('passage_contents_0')", database=name)
+        server.run("CHECKPOINT")
+        file = server.directory / path
+        file.rename(file.with_suffix(".away"))
+        try:
+            with connected(url) as memory:
+                problems = memory.verify().problems
+        finally:
+            file.with_suffix(".away").rename(file)
+        assert any("No such file" in each for each in problems)
+
     def test_a_server_that_is_away_is_no_damage_to_the_command_either(self, tmp_path):
         store = f"postgresql://nobody@/store?host={tmp_path}"
         command = [Path(sys.executable).parent / "memory-retrievers", "verify", "--store", store]

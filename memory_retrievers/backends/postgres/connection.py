@@ -348,6 +348,8 @@ def _translated(error: Exception) -> ValidationError | BackendError | Configurat
     if isinstance(error, psycopg.errors.QueryCanceled):
         reason += "; where statement_timeout is set for this role or database, it has to be longer"
     failure = BackendError(f"PostgreSQL failed: {reason}")
+    state = getattr(error, "sqlstate", None)
     is_of_server = isinstance(error, psycopg.OperationalError | psycopg_pool.PoolTimeout)
-    failure.tells_of_store = not is_of_server or isinstance(error, psycopg.errors.IoError)  # its files
+    has_ended = state in {"25P03", "25P04"}  # a transaction that took longer than the server allows
+    failure.tells_of_store = not (is_of_server or has_ended) or state in {"58030", "58P01"}  # its files
     return failure
