@@ -178,20 +178,17 @@ class IngestionPipeline:
         Raises:
             MemoryRetrieversError: The first failure, after all scopes have had their turn.
         """
-
-        def is_meant(scope: str) -> bool:
-            return within is None or scopes.is_within(within, scope)
-
         report, failures = Report(), list[Exception]()
-        for scope in filter(is_meant, self.due()):
+        for scope in (each for each in self.due() if within is None or scopes.is_within(within, each)):
             with noting(failures):
                 report = report.joined(self.process(scope))
         if within is None:
             self.erase_old_messages()
         if failures:
             raise failures[0]
-        states = self._conversations.states().items()
-        return replace(report, waiting=sum(state.messages for (scope, _), state in states if is_meant(scope)))
+        left = self._conversations.states().items()  # also where nothing is due
+        waiting = sum(state.messages for (scope, _), state in left if within is None or scopes.is_within(within, scope))
+        return replace(report, waiting=waiting)
 
     def embed_open(self) -> None:
         """Embed what is queued and has no vector yet, so that searches need not; where messages are searched."""

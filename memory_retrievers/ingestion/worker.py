@@ -101,7 +101,7 @@ class Worker:
         self._wake.set()
 
     def stop(self) -> None:
-        """End after the scope that is being worked on; what is left stays due."""
+        """End after the conversation that is being worked on; what is left stays due."""
         self._stopping.set()
         self._wake.set()
         self._thread.join()

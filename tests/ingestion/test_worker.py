@@ -229,6 +229,14 @@ def test_who_has_just_said_something_is_not_visited_with_every_message_of_others
     assert (pipeline.due(), opened.stats("c").queued_messages) == ({}, 1)
 
 
+def test_what_waits_is_counted_also_where_nothing_is_due(opened, said, clock):
+    for scope in ("team/anna", "team/bo", "other"):
+        opened.add_messages(scope, said(2, start=clock.now()))
+    opened.add_messages("team/bo", said(20, start=clock.now()), conversation="long")
+    assert opened.process_due("team", include_child_scopes=True).waiting == 14
+    assert opened.process_due().waiting == 16
+
+
 def test_a_before_store_that_raises_is_survived(clock, tmp_path, said, segmenter, monkeypatch, caplog):
     monkeypatch.setattr(working, "FIRST_PAUSE", 0.05)
     failing = True
