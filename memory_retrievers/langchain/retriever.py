@@ -14,7 +14,7 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from memory_retrievers.langchain.scope import ScopedByConfig
+from memory_retrievers.langchain.scope import ScopedByConfig, zone_of
 from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.filters import Filters, MinRelevance, parse_moment
 from memory_retrievers.protocols.memory import GivenMemory
@@ -39,7 +39,8 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
     still being talked about), so that retrievers that ask several questions know it again.
 
     Whose memory is searched is the retriever's ``scope`` or, where it has none, what the configuration says, such as
-    ``{"configurable": {"user_id": "user/alice"}}``: see ``resolve_scope``.
+    ``{"configurable": {"user_id": "user/alice"}}``: see ``resolve_scope``. Whose "today" a question means, its
+    ``time_zone`` says, such as ``America/Lima``.
 
     Attributes:
         memory: An AgentMemory, or anything of that shape.
@@ -92,7 +93,7 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
             ValidationError: The query is empty, ``k`` is below 1, or the scope is malformed.
         """
         # The base class keeps the configuration from _get_relevant_documents, so the scope is settled here.
-        return super().invoke(input, config, scope=self.scope_of(config), **kwargs)
+        return super().invoke(input, config, scope=self.scope_of(config), zone=zone_of(config), **kwargs)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: object) -> list[Document]:
         """As :meth:`invoke`, without blocking the event loop.
@@ -102,16 +103,23 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
             config: As there.
             **kwargs: As there.
         """
-        return await super().ainvoke(input, config, scope=self.scope_of(config), **kwargs)
+        return await super().ainvoke(input, config, scope=self.scope_of(config), zone=zone_of(config), **kwargs)
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, scope: str | None = None
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        scope: str | None = None,
+        zone: str | None = None,
     ) -> list[Document]:
+        if scope is None:  # some wrappers call this method, and not invoke
+            scope, zone = self.scope_of({"metadata": run_manager.metadata}), zone_of()
         found = find_documents(
             self.memory,
             query,
-            # some wrappers call this method, and not invoke
-            scope=self.scope_of({"metadata": run_manager.metadata}) if scope is None else scope,
+            scope=scope,
             k=self.k if k is None else k,
             detail=parse_detail(self.detail),
             with_scores=self.with_scores,
@@ -125,6 +133,7 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
             since=self.since,
             until=self.until,
             where=self.where,
+            time_zone=zone,
         )
         return [Document(id=document.id, page_content=document.text, metadata=document.metadata) for document in found]
 
@@ -135,9 +144,10 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
         run_manager: AsyncCallbackManagerForRetrieverRun,
         k: int | None = None,
         scope: str | None = None,
+        zone: str | None = None,
     ) -> list[Document]:
         return await asyncio.to_thread(
-            self._get_relevant_documents, query, run_manager=run_manager.get_sync(), k=k, scope=scope
+            self._get_relevant_documents, query, run_manager=run_manager.get_sync(), k=k, scope=scope, zone=zone
         )
 
     def _get_ls_params(self, **kwargs: object) -> LangSmithRetrieverParams:

@@ -63,10 +63,11 @@ def conversation_of() -> str | None:
     return None if thread is None or not str(thread).strip() else parse_conversation(str(thread))
 
 
-def zone_of_run() -> object:
-    """The ``time_zone`` of the run it is called in: of its ``configurable``, or else of its context; None without."""
-    configurable = ensure_config().get("configurable", {})
-    return configurable.get(_ZONE_KEY, _context(configurable, (_ZONE_KEY,))[_ZONE_KEY])
+def zone_of(config: RunnableConfig | None = None) -> str | None:
+    """The ``time_zone`` of a call, or of the run it happens in: of ``configurable``, or else of the context, if any."""
+    configurable = ensure_config(config).get("configurable", {})
+    zone = configurable.get(_ZONE_KEY, _context(configurable, (_ZONE_KEY,))[_ZONE_KEY])
+    return None if zone is None else str(zone)
 
 
 def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | None = None) -> str:

@@ -15,7 +15,7 @@ from langchain_core.tools import BaseTool, ToolException
 from langchain_core.tools.base import BaseToolkit
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from memory_retrievers.langchain.scope import ScopedByConfig, ScopeSource
+from memory_retrievers.langchain.scope import ScopedByConfig, ScopeSource, zone_of
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols.memory import GivenMemory, Memory
@@ -88,7 +88,7 @@ class RegistryTool(ScopedByConfig, BaseTool):
 
     def _run(self, arguments: Mapping[str, object], *, config: RunnableConfig) -> ContentAndArtifact:
         context = self.rules.context(self.memory, scope=self.scope_of(config))
-        context = replace(context, asked=_asked(config))
+        context = replace(context, asked=_asked(config), time_zone=zone_of(config))
         try:
             output = self.spec.call(context, arguments)
         except FAILURES as error:

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError
 from memory_retrievers.ingestion.worker import Process, log_failure, process_queue
-from memory_retrievers.langchain.scope import ScopedByConfig, zone_of_run
+from memory_retrievers.langchain.scope import ScopedByConfig, zone_of
 from memory_retrievers.models import DetailLevel, scopes
 from memory_retrievers.models.filters import MinRelevance, SearchOptions
 from memory_retrievers.models.messages import Message, is_of_user, parse_conversation
@@ -116,19 +116,15 @@ class TurnMemory(ScopedByConfig):
         return found
 
     def _search(self, query: str, *, scope: str, in_prompt: Sequence[Message]) -> Retrieved:
-        if self.recall == "facts":
-            return self.memory.context(
-                query, scope=scope, semantic_limit=self.semantic_limit, min_relevance=self.min_relevance
-            )
+        are_facts_alone = self.recall == "facts"
         options: SearchOptions = {
-            "episodic_limit": self.episodic_limit,
+            "episodic_limit": 0 if are_facts_alone else self.episodic_limit,
             "semantic_limit": self.semantic_limit,
-            "in_prompt": in_prompt,
+            "in_prompt": () if are_facts_alone else in_prompt,
             "min_relevance": self.min_relevance,
+            "time_zone": zone_of(),
         }
-        if (zone := zone_of_run()) is not None:
-            options["time_zone"] = str(zone)
-        return self.memory.retrieve(query, scope=scope, **options)
+        return self.memory.retrieve(query, scope=scope, record=not are_facts_alone, **options)
 
     def framed(self, query: str, *, scope: str, known: Collection[str] = (), in_prompt: Sequence[Message] = ()) -> str:
         """The same between ``<memory>`` and ``</memory>``, marked as data; empty where the memory failed.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
 
-from memory_retrievers.llama_index.turns import Scope, checked_scope, scope_of
+from memory_retrievers.llama_index.turns import Scope, Zone, checked_scope, checked_zone, scope_of, zone_of
 from memory_retrievers.protocols import Memory
 from memory_retrievers.tools.registry import offered_tools
 from memory_retrievers.tools.tool import AnyTool, PolicyOptions, ToolChoice, ToolPolicy, run_tool
@@ -61,22 +62,31 @@ class MemoryToolSpec(BaseToolSpec):
         scope: Whose memory: a path such as ``user/alice``, or a function that is asked for it at each call.
         tools: ``"essential"`` offers the four that a model needs, ``"read"`` all that change nothing, ``"all"`` all;
             or their names.
+        time_zone: Whose "today" a question means: a name such as ``America/Lima``, or a function that is asked for it
+            at each call. None takes that of the memory's settings.
         policy: ``root``, ``kinds``, ``deletes``, ``allow_scopes``, ``response_format`` and ``sync_directory``, as
             ``ToolPolicy`` has them: what the host fixes for every call.
 
     Raises:
         NotFoundError: There is no tool of a given name.
         ConfigurationError: The scope is outside the root, or a word is unknown.
-        ValidationError: A scope is malformed.
+        ValidationError: A scope is malformed, or there is no such time zone.
     """
 
     spec_functions: list[SPEC_FUNCTION_TYPE]
 
     def __init__(
-        self, memory: Memory, *, scope: Scope, tools: ToolChoice = "essential", **policy: Unpack[PolicyOptions]
+        self,
+        memory: Memory,
+        *,
+        scope: Scope,
+        tools: ToolChoice = "essential",
+        time_zone: Zone = None,
+        **policy: Unpack[PolicyOptions],
     ) -> None:
         self._memory = memory
         self._scope = checked_scope(scope)
+        self._time_zone = checked_zone(time_zone)
         self._rules = ToolPolicy(**policy)
         self._rules.check(memory, scope=None if callable(scope) else scope)
         self._chosen = {spec.name: spec for spec in offered_tools(tools, allow_scopes=self._rules.allow_scopes)}
@@ -117,7 +127,8 @@ class MemoryToolSpec(BaseToolSpec):
         return MemoryTool(fn=run, async_fn=run_in_thread, metadata=metadata, callback=lambda output: output)
 
     def _run(self, spec: AnyTool, arguments: dict[str, object]) -> ToolOutput:
-        output = run_tool(spec, self._rules.context(self._memory, scope=scope_of(self._scope)), arguments)
+        context = self._rules.context(self._memory, scope=scope_of(self._scope))
+        output = run_tool(spec, replace(context, time_zone=zone_of(self._time_zone)), arguments)
         return ToolOutput(
             tool_name=spec.name,
             content=output.content,

@@ -167,6 +167,7 @@ def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) ->
         until=arguments.until,
         where=arguments.where,
         in_prompt=context.asked,
+        time_zone=context.time_zone,
     )
     return _response(
         arguments.response_level,

@@ -124,6 +124,7 @@ class ToolContext(ToolPolicy):
         default_scope: Where to work when a model names no scope; ``root`` or below it. None means ``root``.
         read_only: Only look: nothing is noted for review, no access is counted, and nothing can be changed.
         asked: What the user has said last, where the model has it before it: it is the question, and no memory.
+        time_zone: Whose "today" is meant; None is that of the memory's settings.
 
     Raises:
         ConfigurationError: ``default_scope`` is outside ``root``, or a word is unknown.
@@ -134,6 +135,7 @@ class ToolContext(ToolPolicy):
     default_scope: str | None = None
     read_only: bool = False
     asked: tuple[Message, ...] = ()
+    time_zone: str | None = None
 
     def __post_init__(self) -> None:
         scopes.parse(self.root)

@@ -937,6 +937,14 @@ def test_a_person_who_asks_for_their_own_is_told_it(saying):
             assert [each for each in ("Weber", "Okafor") if each in told] == [dentist]
 
 
+def test_facts_alone_tell_the_days_of_who_asks_too(memory, saying):
+    memory.remember_fact(scope="user/alice", fact="Alice sees the dentist tomorrow")
+    model = saying("At nine.")
+    config = {"configurable": ALICE["configurable"] | {"time_zone": "Pacific/Kiritimati"}}
+    agent_of(model, memory, recall="facts").invoke(asking("When do I see the dentist?"), config)
+    assert "as of 2026-03-02] Alice sees the dentist" in tail_text(model.heard[0])
+
+
 @pytest.mark.parametrize("way", ["configurable", "context"])
 def test_today_is_that_of_who_asks(memory, saying, way):
     memory.add_messages("user/alice", [{"role": "user", "content": "I see the dentist tomorrow."}], conversation="t0")

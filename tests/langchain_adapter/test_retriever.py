@@ -46,6 +46,27 @@ def test_of_a_question_longer_than_a_query_both_ends_are_asked(memory):
         MemoryRetriever(memory=memory, scope="user/alice").invoke({"query": question})
 
 
+async def test_today_is_that_of_who_asks(memory):
+    said = {"role": "user", "content": "We planted quinces.", "timestamp": "2026-03-01T09:00:00Z"}
+    memory.add_messages("user/dora", [said])
+    memory.flush("user/dora")
+    retriever = MemoryRetriever(memory=memory, min_relevance="auto")
+
+    def within_a_run(question):
+        return len(retriever.invoke(question))
+
+    question = "What did we talk about yesterday?"
+    for zone, found in (("Pacific/Kiritimati", 1), (None, 0), ("UTC", 0)):  # it is 2 March there, and 1 March in UTC
+        config = {"configurable": {"user_id": "user/dora", "time_zone": zone}}
+        assert (len(retriever.invoke(question, config)), len(await retriever.ainvoke(question, config))) == (
+            found,
+            found,
+        )
+        assert RunnableLambda(within_a_run).invoke(question, config) == found
+    with pytest.raises(ValidationError, match="Mars/Olympus"):
+        retriever.invoke(question, {"configurable": {"user_id": "user/dora", "time_zone": "Mars/Olympus"}})
+
+
 def test_a_score_is_relevance_which_falls_with_rank(memory):
     for number in range(6):
         memory.remember_episode(scope="user/alice", summary=f"Trip {number} to Lyon and the sea")

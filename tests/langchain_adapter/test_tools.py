@@ -30,6 +30,13 @@ def test_content_is_the_markdown_and_the_artifact_the_raw_object(tool, memory):
     assert (message.status, message.name, message.tool_call_id) == ("success", "retrieve_memory", "call-1")
 
 
+def test_today_is_that_of_who_asks(tool, memory):
+    memory.remember_fact(scope="user/bob", fact="Bob sees the dentist tomorrow")
+    for zone, day in (("Pacific/Kiritimati", "2026-03-02"), (None, "2026-03-01")):
+        config = {"configurable": {"user_id": "user/bob", "time_zone": zone}}
+        assert f"as of {day}] Bob sees the dentist" in tool.invoke({"query": "dentist"}, config)
+
+
 def test_nothing_found_is_said_and_is_no_error(memory):
     message = RetrieveMemoryTool(memory=memory, scope="nobody").invoke(call(query="Lyon"))
     assert message.content == "No relevant memories found."

@@ -35,6 +35,16 @@ def test_every_tool_of_the_registry_is_offered(memory):
         assert tool.metadata.description == REGISTRY[name].description
 
 
+def test_today_is_that_of_who_asks(memory):
+    memory.remember_fact(scope="user/alice", fact="Alice sees the dentist tomorrow")
+    zones = iter(["Pacific/Kiritimati", None])
+    tool = tools_of(memory, time_zone=lambda: next(zones))["retrieve_memory"]
+    for day in ("2026-03-02", "2026-03-01"):
+        assert f"as of {day}] Alice sees the dentist" in tool.call(query="dentist").content
+    with pytest.raises(ValidationError, match="Mars/Olympus"):
+        tools_of(memory, time_zone="Mars/Olympus")
+
+
 @pytest.mark.parametrize("allow_scopes", [False, True])
 def test_a_model_sees_the_arguments_of_the_registry_and_scopes_only_if_it_may(memory, allow_scopes):
     for name, tool in tools_of(memory, allow_scopes=allow_scopes).items():
