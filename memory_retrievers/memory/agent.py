@@ -504,8 +504,8 @@ class AgentMemory(BaseMemory):
     def forget_conversation(self, scope: str, conversation: str | None = None) -> int:
         """Remove what was said in a conversation, queued or in episodes, and give the number of episodes.
 
-        What was made of it stays, as for :meth:`forget`. What waits for review in the scope goes, since it tells what
-        was asked in the conversation.
+        What was made of it stays, as for :meth:`forget`. What waits for review in the scope or above goes, since it
+        tells what was asked in the conversation.
 
         Args:
             scope: Whose conversation.
@@ -527,8 +527,8 @@ class AgentMemory(BaseMemory):
 
         Title and summary of an episode are made anew by rules from the messages that are left, whoever wrote them,
         since they may tell it; an episode of which none is left is forgotten. Memories that were made of the episode
-        stay, and are named in the answer. What waits for review in the scope goes. :meth:`purge` clears the bytes that
-        are left in the files.
+        stay, and are named in the answer. What waits for review in the scope, and in those above it, goes.
+        :meth:`purge` clears the bytes that are left in the files.
 
         Args:
             scope: Whose conversations; exactly this scope.
