@@ -37,13 +37,12 @@ def main() -> None:
         saw["found before"] = _found(memory)
         fill()
         for _ in range(3):
-            try:
-                _add(memory, saw["before"], count=100_000)
-            except MemoryRetrieversError as error:
-                saw["errors"].append([[kind.__name__ for kind in type(error).__mro__], str(error)])
+            saw["errors"] += _errors(lambda: _add(memory, saw["before"], count=100_000))
         saw["found while full"] = _found(memory)
+        saw["errors of purges"] = _errors(memory.purge) + _errors(memory.purge)
         relieve()
         _add(memory, saw["after"], count=20)
+        memory.purge()
         saw["held"] = sorted(each.id for each in memory.list("c1", limit=1000).memories)
         saw["problems"] = memory.verify().problems
     with opened(store, dense=asked.dense) as memory:
@@ -51,6 +50,15 @@ def main() -> None:
         saw["held again"] = sorted(each.id for each in memory.list("c1", limit=1000).memories)
         saw["problems"] += memory.verify().problems
     print(json.dumps(saw))
+
+
+def _errors(act: Callable[[], None]) -> list[tuple[list[str], str]]:
+    """The error that it raises, as the names of its classes and its message, or none."""
+    try:
+        act()
+    except MemoryRetrieversError as error:
+        return [([kind.__name__ for kind in type(error).__mro__], str(error))]
+    return []
 
 
 _numbers = itertools.count()

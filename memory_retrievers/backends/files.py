@@ -241,6 +241,11 @@ def make_directories(directory: Path, access: Access = PRIVATE) -> None:
             raise
 
 
+def is_full(error: OSError) -> bool:
+    """True if there was no space left for what was to be written."""
+    return error.errno in {errno.ENOSPC, errno.EDQUOT}
+
+
 def refusal(
     place: Path, error: OSError, what: str = "be used as a store directory"
 ) -> DiskFullError | ConfigurationError:
@@ -251,7 +256,7 @@ def refusal(
         error: Why not.
         what: What the place cannot do or become, for messages.
     """
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if is_full(error):
         return DiskFullError(
             f"no space is left for {place}: {error.strerror}; nothing was written. Make room where it is, and try again"
         )

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from memory_retrievers.backends.files import PRIVATE, Access, Folder, refusal
+from memory_retrievers.backends.files import PRIVATE, Access, Folder, is_full, refusal
 from memory_retrievers.backends.locks import FileLock, WriteTurn, is_held
 from memory_retrievers.errors import BackendError, ConfigurationError, StoreLockedError
 
@@ -238,6 +238,6 @@ def _opening(directory: Path) -> Iterator[None]:
             raise ConfigurationError(
                 f"{directory / DIRECTORY} is a link or no directory: look who has put it there, and remove it"
             ) from error
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        if is_full(error):
             raise refusal(directory, error) from error
         raise BackendError(f"unable to open {directory}: {error.strerror}") from error

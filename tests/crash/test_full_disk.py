@@ -34,7 +34,7 @@ def saw(full, tmp_path, dense):
 
 def test_on_a_full_disk_writes_fail_clearly_and_go_on_when_there_is_space(full, saw):
     assert len(saw["errors"]) == 3
-    for kinds, message in saw["errors"]:
+    for kinds, message in saw["errors"] + saw["errors of purges"]:
         assert "BackendError" in kinds
         assert "DiskFullError" in kinds or full == "file size"
         assert "memory.db: " in message

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from memory_retrievers.backends.chroma import clients
-from memory_retrievers.backends.files import PRIVATE, Access, Folder, make_directories, make_file, set_modes
+from memory_retrievers.backends.files import PRIVATE, Access, Folder, is_full, make_directories, make_file, set_modes
 from memory_retrievers.backends.locks import FileLock
 from memory_retrievers.backends.processes import DIRECTORY as PROCESSES
 from memory_retrievers.errors import BackendError, IndexOutOfStepError, MemoryRetrieversError
@@ -376,8 +376,12 @@ class _CrashGuard:
         file = self._directory / f"chroma.{operation}.entered"
         if operation not in self._deaths:
             self._deaths[operation] = _count(file)
-        with Folder(self._directory) as folder:
-            folder.overwrite(file.name, b"x" * (self._deaths[operation] + 1), self._access)
+        try:
+            with Folder(self._directory) as folder:
+                folder.overwrite(file.name, b"x" * (self._deaths[operation] + 1), self._access)
+        except OSError as error:
+            if not is_full(error):  # closing and deleting make room, and need none
+                raise
         try:
             yield
         finally:

@@ -7,7 +7,6 @@ of all connections of the same process.
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 import time
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from memory_retrievers.backends import processes
-from memory_retrievers.backends.files import Access, make_file, refusal
+from memory_retrievers.backends.files import Access, is_full, make_file, refusal
 from memory_retrievers.backends.processes import Attachment, named
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sqlite import connection as connections
@@ -220,7 +219,7 @@ def make(path: Path, access: Access) -> None:
     try:
         make_file(path, access)
     except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        if is_full(error):
             raise refusal(path, error) from error
         raise BackendError(f"unable to open {path}: {error.strerror}") from error
 
