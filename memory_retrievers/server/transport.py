@@ -66,7 +66,11 @@ DEFAULT_TIMEOUT: Final = 10.0  # seconds to connect, to send, and between two pi
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 
+LARGEST_ANSWER: Final = 128 * 2**20  # bytes, unpacked
+
 _PREFIX: Final = "/api/v0"
+_JSON: Final = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "gzip"}
+_ENCODINGS: Final = frozenset({"identity", "gzip"})  # of one layer, and a piece is not more than 1,000 times its bytes
 _PASSING: Final = frozenset({408, 429, 502, 503, 504})  # statuses after which the same request may succeed
 
 _FIRST_PAUSE: Final = 0.2
@@ -148,21 +152,22 @@ class Transport:
         if self._client.is_closed:
             raise ConfigurationError("this connection to a memory server has been closed: make a new one")
         content = None if body is None else _encoded(body)
-        sent_along = {**self._headers, "Content-Type": "application/json", "Accept": "application/json"}
+        sent_along = {**self._headers, **_JSON}
         if key is not None:
             sent_along[IDEMPOTENCY_KEY] = key
         attempt = 0
         while True:
             last = attempt >= self._retries
             try:
-                answer = self._client.request(
+                with self._client.stream(
                     "GET" if content is None else "POST",
                     f"{self.url}{_PREFIX}{path}",
                     content=content,
                     params=dict(parameters or {}),
                     headers=sent_along,
                     timeout=timeout or self._timeout,
-                )
+                ) as begun:
+                    answer = self._whole(begun)
             except httpx.HTTPError as error:
                 if last or not isinstance(error, httpx.TransportError):
                     kind = "timed out" if isinstance(error, httpx.TimeoutException) else type(error).__name__
@@ -177,6 +182,21 @@ class Transport:
                 asked_to_wait = float(given) if given.isdecimal() else 0.0
             self._sleep(min(_LONGEST_PAUSE, max(asked_to_wait, _FIRST_PAUSE * 2**attempt)))
             attempt += 1
+
+    def _whole(self, begun: httpx.Response) -> httpx.Response:
+        """The answer with its body, read no further than any that is awaited: packed, a gigabyte takes a megabyte."""
+        if begun.headers.get("content-encoding", "identity").lower() not in _ENCODINGS:
+            raise BackendError(f"what answers at {self.url} is no memory server: it packs what was to be plain or gzip")
+        body = bytearray()
+        for piece in begun.iter_bytes():
+            body += piece
+            if len(body) > LARGEST_ANSWER:
+                raise BackendError(
+                    f"the memory server at {self.url} sends more than {LARGEST_ANSWER >> 20} MB in one answer, which "
+                    "is read no further: ask for less at once, as by limit"
+                )
+        passed_on = {name: value for name, value in begun.headers.items() if name == "retry-after"}
+        return httpx.Response(begun.status_code, headers=passed_on, content=bytes(body))
 
     def _decoded(self, answer: httpx.Response) -> JsonObject:
         try:

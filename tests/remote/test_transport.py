@@ -1,6 +1,8 @@
 """When a request is sent again, and that nothing is ever done twice: the real server, behind a door that stumbles."""
 
+import gzip
 import socket
+import tracemalloc
 
 import pytest
 from patience import PATIENCE, until
@@ -147,27 +149,76 @@ def test_what_is_wrong_is_not_sent_again(stumbling, remote, pauses):
     assert pauses == []
 
 
-@pytest.mark.parametrize(
-    ("body", "problem"), [(b"<html>", "did not send JSON"), (b"[]", "JSON object"), (b"{}", "another version")]
-)
-def test_an_answer_of_something_else_is_one_clear_error(serving, body, problem):
-    async def something_else(scope, receive, send):
+def answering(body, *, status=200, headers=()):
+    """Something that answers every request alike."""
+
+    async def app(scope, receive, send):
         if scope["type"] == "lifespan":
             while (message := await receive())["type"] != "lifespan.shutdown":
                 await send({"type": f"{message['type']}.complete"})
             return await send({"type": "lifespan.shutdown.complete"})
-        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         return await send({"type": "http.response.body", "body": body})
 
-    with serving(something_else) as url, RemoteMemory(url) as remote, pytest.raises(BackendError, match=problem):
+    return app
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"), [(b"<html>", "did not send JSON"), (b"[]", "JSON object"), (b"{}", "another version")]
+)
+def test_an_answer_of_something_else_is_one_clear_error(serving, body, problem):
+    with serving(answering(body)) as url, RemoteMemory(url) as remote, pytest.raises(BackendError, match=problem):
         remote.retrieve("Lyon", scope=ALICE)
+
+
+@pytest.mark.parametrize(
+    ("layers", "problem"), [(1, "more than 128 MB"), (2, "no memory server")], ids=["one layer", "two layers"]
+)
+@pytest.mark.parametrize("status", [200, 500])
+def test_an_answer_that_unpacks_to_more_than_any_is_read_no_further(serving, status, layers, problem):
+    packed = gzip.compress(bytes(300 * 2**20), 1)
+    body = packed if layers == 1 else gzip.compress(packed)
+    encoding = b", ".join([b"gzip"] * layers)
+
+    with (
+        serving(answering(body, status=status, headers=[(b"content-encoding", encoding)])) as url,
+        RemoteMemory(url, retries=0) as remote,
+    ):
+        tracemalloc.start()
+        try:
+            with pytest.raises(BackendError, match=problem):
+                remote.retrieve("Lyon", scope=ALICE)
+            assert tracemalloc.get_traced_memory()[1] < 280 * 2**20
+        finally:
+            tracemalloc.stop()
+
+
+def test_a_packed_answer_is_read(stumbling, remote):
+    door, send = stumbling[0].app, {}
+
+    async def packing(scope, receive, send_on):
+        async def pack(message):
+            if message["type"] == "http.response.start":
+                kept = [pair for pair in message["headers"] if pair[0] != b"content-length"]
+                message = {**message, "headers": [*kept, (b"content-encoding", b"gzip")]}
+            else:
+                message = {**message, "body": gzip.compress(message["body"])}
+            await send_on(message)
+
+        send.update(scope["headers"])
+        await door(scope, receive, pack)
+
+    stumbling[0].app = packing
+
+    assert remote.retrieve("Lyon", scope=ALICE).semantic
+    assert send[b"accept-encoding"] == b"gzip"
 
 
 def test_the_usual_timeout_is_ten_seconds(served, tokens):
     asked = []
     transport = Transport(served[1], token=tokens["writer"])
-    request = transport._client.request
-    transport._client.request = lambda *args, **given: asked.append(given["timeout"]) or request(*args, **given)
+    request = transport._client.stream
+    transport._client.stream = lambda *args, **given: asked.append(given["timeout"]) or request(*args, **given)
     try:
         transport.read("/recent_memory/raw", {"conversation_id": ALICE}, parameters={"explain": "true"})
         transport.get("/profile/raw", {"conversation_id": ALICE})
