@@ -112,7 +112,8 @@ def storable_json(text: bytes) -> bytes:
 
 
 def _storable_if_text(value: object) -> object:
-    return storable(value) if isinstance(value, str) else value
+    # a copy is not made of what is refused for its length
+    return storable(value) if isinstance(value, str) and len(value) <= MAX_CONTENT_LENGTH else value
 
 
 def _clamp_to_unit(value: object) -> object:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, model_validator
+from pydantic_core import from_json
 
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, JsonObject, MemoryKey, SemanticMemory, scopes
 from memory_retrievers.models.contents import Contents, FactVersion, Record, StoredCharacter, StoredMemory, StoredQueue
-from memory_retrievers.models.fields import NonBlankText, ShortText, Text, UTCDateTime, json_extent
+from memory_retrievers.models.fields import NonBlankText, ShortText, Text, UTCDateTime, json_extent, storable_json
 from memory_retrievers.models.management import (
     MOST_ACTOR,
     Association,
@@ -84,6 +86,8 @@ MOST_VALUES: Final = 5_000_000
 """Values in one line: up to format 6 a million messages that wait, with 5 each, were one; half a gigabyte, read."""
 
 DEEPEST: Final = 300  # how deep they may be nested: the metadata of a memory may be 255 deep
+
+_DEEP: Final = 200  # what pydantic_core reads no more
 
 _MOST_SHOWN: Final = 60  # characters of what is wrong
 
@@ -294,7 +298,10 @@ def _parse_json(text: bytes) -> JsonObject:
             f"{MOST_VALUES}, {DEEPEST} deep: the file is damaged, or made to take memory"
         )
     try:
-        line = json.loads(text.decode("utf-8-sig"))  # of bytes it would guess UTF-16, which json_extent does not count
+        if extent.depth < _DEEP:  # it takes half the memory: it makes no text of the whole, of 4 bytes a character
+            line = from_json(storable_json(text.removeprefix(BOM_UTF8)))
+        else:  # of bytes it would guess UTF-16, which json_extent does not count
+            line = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise ValidationError(f"this is no whole line of JSON in UTF-8: {error}") from error
     if not isinstance(line, dict):

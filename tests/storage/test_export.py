@@ -548,6 +548,21 @@ def test_a_line_that_is_made_to_take_memory_is_refused_before_it_is_read(
     assert not (tmp_path / "new").exists()
 
 
+def test_a_line_of_wide_characters_takes_no_more_than_its_text(exported, tmp_path):
+    line = json.dumps({"type": "memory", "kind": "semantic", "fact": "💥" + "x" * 10_000_000}, ensure_ascii=False)
+    (tmp_path / "made").write_bytes(exported.read_bytes().splitlines(keepends=True)[0] + line.encode())
+    del line
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValidationError, match=r"line 2: .*fact: String should have at most"):
+            AgentMemory.import_(tmp_path / "made", into=tmp_path / "new", embedder=HashEmbedder())
+        held = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert held < 120_000_000  # pydantic asks for four bytes a character once more, of which it uses one
+
+
 def test_metadata_as_deep_as_a_memory_may_have_goes_out_and_in(tmp_path):
     nested = "x"
     for _ in range(250):
