@@ -97,20 +97,24 @@ class Transport:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if not _is_address(url):
+            shown = url if "@" not in str(url) else "this"  # a password may stand before it
             raise ConfigurationError(
-                f"{url!r} is no address of a server: it begins with http:// or https://, as http://127.0.0.1:8000, "
+                f"{shown!r} is no address of a server: it begins with http:// or https://, as http://127.0.0.1:8000, "
                 "and has no query"
             )
         if not is_seconds(timeout) or isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
             raise ConfigurationError("timeout must be more than 0 seconds, a day at most, and retries 0 or more")
         if token is not None and not (isinstance(token, str) and _TOKEN.fullmatch(token)):
             raise ConfigurationError("a token is printable ASCII without a space; None sends none")
-        self.url = url.rstrip("/")
+        address = httpx.URL(url)
+        if token is not None and address.userinfo:
+            raise ConfigurationError("give a token, or a name and a password in the address: they share one header")
+        self.url = str(address.copy_with(userinfo=b"")).rstrip("/")  # messages and the log of httpx show it
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._timeout = timeout
         self._retries = retries
         self._sleep = sleep
-        self._client = httpx.Client()
+        self._client = httpx.Client(auth=(address.username, address.password) if address.userinfo else None)
 
     def close(self) -> None:
         """Close the connections; a second call does nothing."""

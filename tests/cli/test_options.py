@@ -6,6 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from memory_retrievers import Message
+from memory_retrievers.backends.language_models import openai_compatible
 from memory_retrievers.cli.options import DEFAULTS, ModelOptions, store_options
 from memory_retrievers.errors import ConfigurationError, LanguageModelError, ValidationError
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings
@@ -57,6 +59,19 @@ def test_a_language_model_on_a_server_makes_the_episodes_of_a_conversation(
     assert body["response_format"]["type"] == "json_schema"
     assert "response_format" not in again
     assert "I planted tomatoes." in again["messages"][1]["content"]
+
+
+def test_a_password_in_the_address_is_sent_and_told_nowhere(completions, caplog):
+    address, asked, answers = completions
+    model = openai_compatible(address.replace("//", "//ana:hush@"), model="small")
+    answers += [(401, {})]
+    with caplog.at_level("INFO"), pytest.raises(LanguageModelError, match="401") as caught:
+        model.generate("s", "u", Message)
+    assert asked[0][1] == "Basic YW5hOmh1c2g="
+    assert "hush" not in f"{caught.value} {caught.value.__cause__} {caplog.text}"
+    with pytest.raises(ConfigurationError, match="cannot be read") as caught:
+        openai_compatible("http://ana:hush:hush", model="small")
+    assert "hush" not in str(caught.value)
 
 
 def test_what_a_server_says_that_is_no_answer_is_a_named_error(completions):

@@ -8,7 +8,7 @@ import pytest
 from patience import PATIENCE, until
 
 from memory_retrievers import Message
-from memory_retrievers.errors import BackendError, ValidationError
+from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
 from memory_retrievers.remote import RemoteMemory
 from memory_retrievers.server.transport import Transport
 
@@ -21,11 +21,13 @@ class Stumbling:
 
     def __init__(self, app):
         self.app, self.faults, self.keys, self.under_way = app, [], [], 0
+        self.authorizations = []
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         self.keys.append(dict(scope["headers"]).get(b"idempotency-key"))
+        self.authorizations.append(dict(scope["headers"]).get(b"authorization"))
         fault = self.faults.pop(0) if self.faults else None
         if isinstance(fault, bytes):
             await receive()
@@ -212,6 +214,21 @@ def test_a_packed_answer_is_read(stumbling, remote):
 
     assert remote.retrieve("Lyon", scope=ALICE).semantic
     assert send[b"accept-encoding"] == b"gzip"
+
+
+def test_a_password_in_the_address_is_sent_and_told_nowhere(stumbling, tokens, caplog):
+    door, url, _ = stumbling
+    at = url.replace("//", "//ana:hush@")
+    with caplog.at_level("INFO"), RemoteMemory(at, retries=0) as remote:
+        door.faults = [b"<html>"]
+        with pytest.raises(BackendError, match="no memory server") as caught:
+            remote.retrieve("Lyon", scope=ALICE)
+    assert "hush" not in f"{caught.value} {caplog.text}"
+    assert door.authorizations == [b"Basic YW5hOmh1c2g="]
+    for address, token, problem in ((at, tokens["writer"], "share one header"), (f"{at}?x", None, "begins with http")):
+        with pytest.raises(ConfigurationError, match=problem) as caught:
+            RemoteMemory(address, token)
+        assert "hush" not in str(caught.value)
 
 
 def test_the_usual_timeout_is_ten_seconds(served, tokens):

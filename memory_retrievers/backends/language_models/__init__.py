@@ -186,10 +186,16 @@ class _ChatCompletions:
     def __init__(self, address: str, *, model: str, key: str | None) -> None:
         import httpx
 
-        self._url = f"{address.rstrip('/')}/chat/completions"
+        try:
+            given = httpx.URL(address)
+        except httpx.InvalidURL:  # its message may tell a part of a password
+            raise ConfigurationError("the address of the language model cannot be read: mind its port") from None
+        # what messages and the log of httpx show has no password
+        self._url = f"{str(given.copy_with(userinfo=b'')).rstrip('/')}/chat/completions"
         self._model = model
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._client = httpx.Client(headers=headers, timeout=SERVER_TIMEOUT, follow_redirects=False)
+        auth = (given.username, given.password) if given.userinfo else None
+        self._client = httpx.Client(headers=headers, auth=auth, timeout=SERVER_TIMEOUT, follow_redirects=False)
 
     def structured(self, system: str, user: str, schema: type[BaseModel], /) -> object:
         wanted = {"name": schema.__name__, "schema": schema.model_json_schema()}
