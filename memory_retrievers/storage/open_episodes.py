@@ -30,6 +30,7 @@ EMBEDDED_BY_SEARCH: Final = 64
 """So many messages, the newest without a vector, are embedded by a search; the worker embeds the rest."""
 
 MOST_TURNS: Final = 4_096  # turns that are kept in memory, of the scopes searched last: about 5 kB each
+MOST_OF_LAST: Final = 32_768  # of the scope that was searched last: what is not kept is read again by each search
 TITLE_LENGTH: Final = 60  # characters of the title that the first words of the user make
 
 _NAMESPACE: Final = uuid.UUID("b0b3ef2c-7b8d-5d6e-8e6e-6a2d7f1c9a54")
@@ -229,10 +230,9 @@ class OpenEpisodes:
             self._unstored.clear()
 
     def _keep(self, searched: _Searched, turns: dict[int, OpenTurn]) -> None:
-        newest = dict(list(turns.items())[-MOST_TURNS:])
-        self._turns[searched] = newest
+        self._turns[searched] = dict(list(turns.items())[-MOST_OF_LAST:])
         self._turns.move_to_end(searched)
-        while sum(map(len, self._turns.values())) > MOST_TURNS:
+        while len(self._turns) > 1 and sum(map(len, self._turns.values())) > MOST_TURNS:
             self._turns.popitem(last=False)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from memory_retrievers import AgentMemory, EmbeddingError, Message, NotFoundError, RetrievalSettings, ValidationError
 from memory_retrievers.settings import IngestionSettings
+from memory_retrievers.storage import open_episodes
 from memory_retrievers.testing import HashEmbedder, ScriptedLanguageModel, inside
 
 NANTES = "I moved to Nantes."
@@ -389,3 +390,25 @@ def test_what_before_store_holds_back_or_changes_is_seen_by_nobody(clock):
         (found,) = episodes(memory, "Nantes secret")
         assert found.title == "I moved to #."
         assert [message.content for message in found.messages] == ["I moved to #."]
+
+
+@pytest.fixture
+def rows_read(memory, monkeypatch):
+    """The rows of messages that are read meanwhile."""
+    heard, rows = inside(memory).ledger.open_episodes, []
+    read = heard.read
+    monkeypatch.setattr(heard, "read", lambda wanted: [rows.extend(wanted), read(wanted)][1])
+    return rows
+
+
+def test_of_a_scope_with_more_messages_than_are_kept_for_all_nothing_is_read_again(memory, rows_read, monkeypatch):
+    monkeypatch.setattr(open_episodes, "MOST_TURNS", 8)
+    memory.add_messages("c", said(*(f"message number {number}" for number in range(20))))
+    memory.add_messages("d", said(NANTES))
+    store = inside(memory).store.open_episodes
+    store.embed_rest()
+    rows_read.clear()
+    for scope, rows in (("c", 20), ("c", 0), ("d", 1), ("c", 20), ("c", 0)):
+        assert len(store.turns(scope, include_child_scopes=False)) == (20 if scope == "c" else 1)
+        assert len(rows_read) == rows, scope
+        rows_read.clear()
