@@ -103,12 +103,11 @@ class OpenEpisodes:
         return True
 
     def embed_rest(self) -> None:
-        """Embed all messages that have no vector."""
-        for scope in self._ledger.open_episodes.scopes():
-            places = self._ledger.open_episodes.places(scope)
-            missing = [each.row for each in places if not each.is_embedded]
-            for start in range(0, len(missing), EMBEDDED_BY_SEARCH):
-                self._embed(missing[start : start + EMBEDDED_BY_SEARCH])
+        """Embed all messages that have no vector, many scopes at once."""
+        last = 0
+        while missing := self._ledger.open_episodes.unembedded(after=last, limit=EMBEDDED_BY_SEARCH):
+            self._embed(missing)
+            last = missing[-1]
 
     def turns(self, scope: str, *, include_child_scopes: bool) -> list[OpenTurn]:
         """What is queued now, conversation by conversation, in the order it came."""

@@ -19,8 +19,10 @@ class Counting(HashEmbedder):
     def __init__(self):
         super().__init__()
         self.texts = []
+        self.asked = 0
 
     def embed_documents(self, texts):
+        self.asked += 1
         self.texts += texts
         return super().embed_documents(texts)
 
@@ -412,3 +414,13 @@ def test_of_a_scope_with_more_messages_than_are_kept_for_all_nothing_is_read_aga
         assert len(store.turns(scope, include_child_scopes=False)) == (20 if scope == "c" else 1)
         assert len(rows_read) == rows, scope
         rows_read.clear()
+
+
+def test_what_many_users_have_just_said_is_embedded_together(memory, embedder):
+    for number in range(100):
+        memory.add_messages(f"user/{number}", said(f"I am number {number}.", "\x07"))
+    inside(memory).pipeline.embed_open()
+    assert embedder.asked == 4
+    assert sorted(embedder.texts) == sorted(f"user: I am number {number}." for number in range(100))
+    inside(memory).pipeline.embed_open()
+    assert len(embedder.texts) == 100

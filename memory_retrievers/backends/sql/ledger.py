@@ -268,11 +268,10 @@ class SQLOpenEpisodes(Part):
         with self.database.read() as connection:
             return state_of(connection, scope, include_child_scopes=include_child_scopes).queued
 
-    def scopes(self) -> list[str]:
-        """List the scopes in which a message has no vector yet, sorted."""
+    def unembedded(self, *, after: int, limit: int) -> list[int]:
+        """List the rows of the first messages behind a row that have no vector yet, of all scopes."""
         return self.column(
-            """SELECT scope FROM scopes s WHERE EXISTS
-            (SELECT 1 FROM queued_messages m WHERE m.scope_id = s.id AND m.vector IS NULL) ORDER BY scope"""
+            "SELECT row FROM queued_messages WHERE vector IS NULL AND row > ? ORDER BY row LIMIT ?", (after, limit)
         )
 
     def first(self, scope: str, conversation: str | None, *, limit: int) -> list[int]:
