@@ -103,7 +103,8 @@ class IngestionPipeline:
             EmbeddingError: The embedder failed; likewise.
         """
         report, failures = Report(), list[Exception]()
-        for _, conversation in self._conversations.states(scope):
+        states = self._conversations.states(scope).items()
+        for conversation in [each for (_, each), state in states if self.queue.may_be_due(state)]:
             with noting(failures):
                 report = report.joined(self.process_conversation(scope, conversation))
         return self.finish(scope, report, failures)

@@ -166,3 +166,14 @@ def test_what_was_kept_by_a_name_is_forgotten_where_conversations_are_no_longer_
         assert memory.forget_conversation("c", "kitchen") == 1
         assert [message.content for message in memory.waiting("c")] == CLUSTER
         assert memory.list("c").memories == ()
+
+
+def test_what_is_not_due_is_not_asked_for_one_by_one(plain, monkeypatch):
+    for thread in range(30):
+        plain.add_messages("c", said("Hello."), conversation=f"thread-{thread}")
+    plain.add_messages("c", said(*(f"The dough rests, {number}." for number in range(20))), conversation="kitchen")
+    conversations, asked = inside(plain).ledger.conversations, []
+    state = conversations.state
+    monkeypatch.setattr(conversations, "state", lambda *of: [asked.append(of), state(*of)][1])
+    plain.process_due("c")
+    assert set(asked) == {("c", "kitchen")}
