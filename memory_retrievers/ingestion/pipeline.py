@@ -250,7 +250,6 @@ class IngestionPipeline:
     ) -> tuple[EpisodicMemory, ...]:
         """Make the episodes, and in the same transaction drain their messages and take the reviews that wait."""
         scope = claim.scope
-        drafts: list[EpisodicDraft] = drafts_of(claim, segments, settings=self._settings)
         taken = sum(segment.messages for segment in segments)
         goes_on = taken < len(claim.messages)
 
@@ -273,6 +272,7 @@ class IngestionPipeline:
             return self._store.open_episodes.vectors(said, scope=scope, conversation=claim.conversation)
 
         try:
+            drafts: list[EpisodicDraft] = drafts_of(claim, segments, settings=self._settings)
             stored = self._store.put(drafts, together=drain, known=known)
         except _LeaseLostError:  # it has grown old, or the scope was forgotten: whoever came after has the say
             return ()

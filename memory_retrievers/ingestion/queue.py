@@ -117,7 +117,11 @@ class MessageQueue:
         )
         if not claimed:
             return None
-        covered = tuple(self._conversations.head(scope, conversation=conversation, limit=messages))
+        try:
+            covered = tuple(self._conversations.head(scope, conversation=conversation, limit=messages))
+        except BaseException:
+            self._conversations.release(scope, conversation=conversation, lease=lease)
+            raise
         if len(covered) < messages:  # somebody has drained it since it was looked at
             self._conversations.release(scope, conversation=conversation, lease=lease)
             return self.claim(scope, conversation, whole=whole)

@@ -1,6 +1,7 @@
 """From messages to episodes and reviews (specification §2.12 to §2.14): nothing lost, nothing twice."""
 
 import threading
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pydantic
@@ -9,6 +10,7 @@ from patience import PATIENCE
 
 from memory_retrievers import (
     AgentMemory,
+    BackendError,
     ConfigurationError,
     EmbeddingError,
     LanguageModelError,
@@ -20,6 +22,7 @@ from memory_retrievers import (
 from memory_retrievers.ingestion.facts import ConsolidationAnswer
 from memory_retrievers.ingestion.segmenters import OfflineSegmenter
 from memory_retrievers.models import EpisodicDraft
+from memory_retrievers.protocols import Segment
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.testing import HashEmbedder, inside
 
@@ -153,6 +156,54 @@ def test_a_segmenter_that_fails_leaves_the_queue_as_it_was(pipeline, segmenter, 
             pipeline.process("c")
     assert waiting(pipeline) == numbers(0, 20)
     segmenter.fails_with = None
+    assert len(pipeline.process("c").episodes) == 1
+
+
+class Untitled:
+    """A segmenter of the application's that gives what cannot be stored."""
+
+    def segment(self, messages, background):
+        return [Segment(messages=len(messages), title=None, summary="", surprise=0.2)]
+
+
+def test_segments_that_cannot_be_stored_are_refused_each_time_and_nobody_is_held_up(pipeline, segmenter, said):
+    pipeline.push("c", said(40))
+    pipeline._segmenter = Untitled()
+    for _ in range(2):
+        with pytest.raises(AttributeError):
+            pipeline.process("c")
+    pipeline._segmenter = segmenter
+    assert len(pipeline.process("c").episodes) == 3
+
+
+@pytest.mark.parametrize("step", ["claimed", "read", "released"])
+def test_a_database_that_is_away_for_a_moment_holds_no_conversation_up(pipeline, segmenter, said, plain, step):
+    """As long as its process lives nobody else would take over its lease, for two hours."""
+    conversations, database = inside(plain).ledger.conversations, inside(plain).ledger.database
+    lost = pytest.MonkeyPatch()
+
+    @contextmanager
+    def away(*_scopes):
+        raise BackendError("the connection was lost")
+        yield
+
+    @contextmanager
+    def away_at_the_end(*scopes):
+        with write(*scopes) as connection:
+            yield connection
+        raise BackendError("the connection was lost")
+
+    write = database.write
+    pipeline.push("c", said(20))
+    if step == "claimed":
+        lost.setattr(database, "write", away_at_the_end)
+    elif step == "read":
+        lost.setattr(conversations, "head", lambda *_, **__: away().__enter__())
+    else:
+        lost.setattr(segmenter, "segment", lambda *_: [lost.setattr(database, "write", away), away().__enter__()])
+    with pytest.raises(BackendError):
+        pipeline.process("c")
+    lost.undo()
     assert len(pipeline.process("c").episodes) == 1
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 
 from memory_retrievers.backends.sql import removal
-from memory_retrievers.backends.sql.connection import Connection, Part, Whole, one, scope_id_of
+from memory_retrievers.backends.sql.connection import Connection, Database, Part, Whole, one, scope_id_of
 from memory_retrievers.backends.sql.rows import decode_messages, encode_json, encode_messages, encode_time, readable
 from memory_retrievers.models import EpisodicMemory, MemoryKey
 from memory_retrievers.models.contents import StoredQueue
@@ -40,13 +41,27 @@ class SQLConversations(Part):
     A conversation without a name is None, and an empty text in the tables.
     """
 
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._given_up: set[str] = set()  # leases that nobody works on, though the database could not be told
+
+    @contextmanager
+    def _telling(self, scope: str, lease: str) -> Iterator[Connection]:
+        """A transaction that begins or ends a lease, which is given up if it fails."""
+        try:
+            with self.database.write(scope) as connection:
+                yield connection
+        except BaseException:
+            self._given_up.add(lease)
+            raise
+
     def new_lease(self) -> str:
         """Make a token for a lease, which tells by whom it is held."""
         return f"{self.database.holder}:{uuid.uuid4().hex}"
 
     def _is_stale(self, lease: str | None) -> bool:
-        """True if a lease was left behind by a process that has ended."""
-        return lease is not None and self.database.is_gone(lease.rpartition(":")[0])
+        """True if a lease was left behind, here or by a process that has ended."""
+        return lease in self._given_up or (lease is not None and self.database.is_gone(lease.rpartition(":")[0]))
 
     def _state(self, row: Sequence[Any]) -> QueueState:
         heard_at, lease, leased_at, doubled, summary, messages, first_at = row
@@ -202,7 +217,7 @@ class SQLConversations(Part):
             at: Time at which the lease is taken.
             expired: A lease taken before this time is replaced.
         """
-        with self.database.write(scope) as connection:
+        with self._telling(scope, lease) as connection:
             held = one(connection, f"SELECT fence FROM queues WHERE {_OF_QUEUE}", _key(scope, conversation))
             claimed = connection.execute(
                 f"""UPDATE queues SET fence = :lease, fenced_messages = :messages, fenced_at = :at
@@ -229,7 +244,7 @@ class SQLConversations(Part):
             lease: Token that identifies it.
             window_doubled: Whether the last look saw a single topic; None keeps the stored value.
         """
-        with self.database.write(scope) as connection:
+        with self._telling(scope, lease) as connection:
             released = connection.execute(
                 f"""UPDATE queues SET {_FREE}, window_doubled = coalesce(:doubled, window_doubled)
                 WHERE {_OF_QUEUE} AND fence = :lease""",
