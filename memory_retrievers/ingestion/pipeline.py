@@ -312,7 +312,7 @@ class IngestionPipeline:
             return tuple(reviews.apply(self._store, changes))
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
-        return self._store.embedder.current().embed_documents(texts)
+        return self._store.open_episodes.embed(texts)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memory_retrievers.backends.sql.ledger import SQLLedger
-    from memory_retrievers.models.selection import Embedded
+    from memory_retrievers.models.selection import Embedded, Vector, Vectors
     from memory_retrievers.storage.embedder import ProbedEmbedder, StoreEmbedder
 
 EMBEDDED_BY_SEARCH: Final = 64
@@ -31,6 +31,7 @@ EMBEDDED_BY_SEARCH: Final = 64
 
 MOST_TURNS: Final = 4_096  # turns that are kept in memory, of the scopes searched last: about 5 kB each
 MOST_OF_LAST: Final = 32_768  # of the scope that was searched last: what is not kept is read again by each search
+REMEMBERED_TEXTS: Final = 512  # vectors of the last looks at queues that are kept: those of eight of the longest
 TITLE_LENGTH: Final = 60  # characters of the title that the first words of the user make
 
 _NAMESPACE: Final = uuid.UUID("b0b3ef2c-7b8d-5d6e-8e6e-6a2d7f1c9a54")
@@ -85,6 +86,7 @@ class OpenEpisodes:
         self._lock = threading.Lock()
         self._turns: OrderedDict[_Searched, dict[int, OpenTurn]] = OrderedDict()
         self._unstored: dict[int, Embedded] = {}
+        self._looked: dict[int, Vector] = {}  # by the hash of the text
         self._state: object = None
         self._cleared = 0
 
@@ -108,6 +110,25 @@ class OpenEpisodes:
         while missing := self._ledger.open_episodes.unembedded(after=last, limit=EMBEDDED_BY_SEARCH):
             self._embed(missing)
             last = missing[-1]
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Embed n texts to look at a queue, shape (n, d); each look shares some with the one before."""
+        import numpy as np  # here, so that importing the package loads no numpy
+
+        embedder, cleared = self._embedder.current(), self._cleared
+        with self._lock:
+            self._follow(embedder)
+            known = dict(self._looked)
+        wanted = {hash(text): text for text in texts if hash(text) not in known}
+        if wanted or not texts:
+            vectors = embedder.embed_documents([*wanted.values()])
+            known |= {key: vector.copy() for key, vector in zip(wanted, vectors, strict=True)}  # no views of a batch
+        recent = {hash(text): known[hash(text)] for text in texts}
+        with self._lock:
+            if cleared == self._cleared and self._state == embedder.state:
+                kept = {key: vector for key, vector in self._looked.items() if key not in recent}
+                self._looked = dict([*kept.items(), *recent.items()][-REMEMBERED_TEXTS:])
+        return np.array([known[hash(text)] for text in texts]) if texts else vectors
 
     def turns(self, scope: str, *, include_child_scopes: bool) -> list[OpenTurn]:
         """What is queued now, conversation by conversation, in the order it came."""
@@ -185,6 +206,7 @@ class OpenEpisodes:
             self._cleared += 1
             self._turns.clear()
             self._unstored.clear()
+            self._looked.clear()
 
     def _conversation(self, id: str, *, scope: str) -> list[OpenMessage]:
         places = self._ledger.open_episodes.places(scope)
@@ -227,6 +249,7 @@ class OpenEpisodes:
             self._state = embedder.state
             self._turns.clear()
             self._unstored.clear()
+            self._looked.clear()
 
     def _keep(self, searched: _Searched, turns: dict[int, OpenTurn]) -> None:
         self._turns[searched] = dict(list(turns.items())[-MOST_OF_LAST:])

@@ -424,3 +424,29 @@ def test_what_many_users_have_just_said_is_embedded_together(memory, embedder):
     assert sorted(embedder.texts) == sorted(f"user: I am number {number}." for number in range(100))
     inside(memory).pipeline.embed_open()
     assert len(embedder.texts) == 100
+
+
+def test_what_a_queue_is_cut_by_is_embedded_once_however_often_it_is_looked_at(memory, embedder, monkeypatch):
+    monkeypatch.setattr(open_episodes, "REMEMBERED_TEXTS", 50)
+    for first in (0, 20):  # a single topic is looked at again with what follows it
+        memory.add_messages("c", said(*(f"The boat of pier {number} is late" for number in range(first, first + 20))))
+        assert len(memory.process_due("c").episodes) == first // 20
+    for number in range(40, 60):
+        memory.add_messages("c", said(f"The boat of pier {number} is late"))
+    memory.flush("c")
+    looked = Counter(text for text in embedder.texts if text.startswith("The boat"))
+    assert set(looked.values()) == {1}
+    assert len(inside(memory).store.open_episodes._looked) <= 50
+
+
+@pytest.mark.parametrize("way", ["forget_messages", "forget", "forget_conversation", "forget_scope"])
+def test_nothing_that_a_queue_was_cut_by_is_left_of_what_was_forgotten(memory, way):
+    memory.add_messages("c", said(*(f"The boat of pier {number} is late" for number in range(20))))
+    memory.process_due("c")
+    looked = inside(memory).store.open_episodes._looked
+    assert len(looked) == 20
+    assert not any(isinstance(key, str) for key in looked)  # no words, also not for as long as others forget them
+    (open_episode,) = episodes(memory, "boat")
+    named = {"forget_messages": {"messages": ["The boat of pier 3 is late"]}, "forget": {"id": open_episode.id}}
+    getattr(memory, way)(scope="c", **named.get(way, {}))
+    assert inside(memory).store.open_episodes._looked == {}
