@@ -213,10 +213,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
             self._runs[key] = run
             while len(self._runs) > MOST_RUNS:
                 self._runs.popitem(last=False)
-        begun: dict[str, object] = {"memory_recall": key}
-        if not self._record or "memory_done" in state:
-            return begun
-        return begun | {"memory_done": self._done_before(messages)}
+        is_new = self._record and "memory_done" not in state
+        return {"memory_recall": key} | ({"memory_done": self._done_before(messages)} if is_new else {})
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object]:
         """:meth:`before_agent` in a thread."""
@@ -238,9 +236,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         return await asyncio.to_thread(self.before_model, state, runtime)
 
     def wrap_model_call(
-        self,
-        request: ModelRequest[ContextT],
-        handler: Callable[[ModelRequest[ContextT]], ModelResponse[object]],
+        self, request: ModelRequest[ContextT], handler: Callable[[ModelRequest[ContextT]], ModelResponse[object]]
     ) -> ModelResponse[object]:
         """Put what is recalled behind the user's last message, and the profile into the system message."""
         return handler(self._informed(request))
@@ -301,9 +297,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     def _run(self, messages: Sequence[BaseMessage]) -> RunRecall:
         conversation_of()  # a thread whose id cannot name a conversation is refused before the model is called
         of_user = [message for message in reversed(messages) if isinstance(message, HumanMessage)]
-        asked = next((message for message in of_user if not is_summary(message)), None)
-        if asked is None and of_user:
-            asked = of_user[0]  # what is left of what was asked
+        of_summary = next(iter(of_user), None)  # what is left of what was asked
+        asked = next((message for message in of_user if not is_summary(message)), of_summary)
         return RunRecall(self._turn.scope_of(None), asked)
 
     def _recalled(self, run: RunRecall, messages: Sequence[BaseMessage]) -> Recalled:
@@ -322,9 +317,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
 
     def _informed(self, request: ModelRequest[ContextT]) -> ModelRequest[ContextT]:
         # a run that goes on after an interrupt has none: what it recalled is in no checkpoint
-        key = request.state.get("memory_recall")
         with self._lock:
-            begun = self._runs.get(key) if isinstance(key, str) else None
+            begun = self._runs.get(str(request.state.get("memory_recall")))
         run = self._run(request.messages) if begun is None else begun
         recalled = run(lambda: self._recalled(run, request.messages))
         in_system, behind = recalled.profile, recalled.block
@@ -350,8 +344,7 @@ def _place_of(asked: str | None, messages: Sequence[BaseMessage]) -> int | None:
 
 def _with_text(message: MessageT, text: str) -> MessageT:
     """A copy of a message with a further part of text at its end."""
-    content = message.content
-    before = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    before = [{"type": "text", "text": message.content}] if isinstance(message.content, str) else message.content
     gap = "\n\n" if before else ""  # some providers join the parts with nothing between
     return message.model_copy(update={"content": [*before, {"type": "text", "text": f"{gap}{text}"}]})
 

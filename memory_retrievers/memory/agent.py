@@ -70,6 +70,7 @@ if TYPE_CHECKING:
 
 
 Opener: TypeAlias = "Callable[[], AgentMemory]"
+_MEM0: Final = {"add": "add_messages or remember_fact", "search": "retrieve", "get_all": "list", "delete": "forget"}
 
 _pickled: Final[weakref.WeakValueDictionary[str, Opener]] = weakref.WeakValueDictionary()
 
@@ -101,6 +102,12 @@ class AgentMemory(BaseMemory):
         return self
 
     __copy__ = functools.partialmethod(__deepcopy__, None)
+
+    if not TYPE_CHECKING:  # a type checker would take any name for one that is there
+
+        def __getattr__(self, name: str) -> None:
+            meant = f": call {_MEM0[name]}" if name in _MEM0 else ""
+            raise AttributeError(f"'AgentMemory' object has no attribute {name!r}{meant}", name=name, obj=self)
 
     def __reduce__(self) -> tuple[Callable[[str, Opener], AgentMemory], tuple[str, Opener]]:
         """The address and the options; unpickled, the store is opened again, and must be closed like any other handle.

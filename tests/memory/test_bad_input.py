@@ -374,3 +374,14 @@ def test_names_are_a_list_of_names(wrong):
         for act in (lambda: memory.characters("u", pov=wrong), lambda: memory.scene("u", chat_length=3, present=wrong)):
             with pytest.raises(ValidationError, match="must be a list of names"):
                 act()
+
+
+def test_a_call_of_mem0_is_told_what_to_call_here():
+    here = {"add": "add_messages or remember_fact", "search": "retrieve", "get_all": "list", "delete": "forget"}
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        for name, ours in here.items():
+            with pytest.raises(AttributeError, match=rf"^'AgentMemory' object has no attribute '{name}': call {ours}$"):
+                getattr(memory, name)("I like tea", user_id="alice")
+        with pytest.raises(AttributeError, match=r"^'AgentMemory' object has no attribute 'retreive'$") as error:
+            memory.retreive("tea")
+    assert (error.value.name, error.value.obj) == ("retreive", memory)  # from which Python says what was meant
