@@ -154,8 +154,8 @@ def _reading(
 
 def _block_text(block: Mapping[str, object], *, include_tools: bool) -> str:
     kind = block.get("type")
-    if kind in _TEXTS:
-        return str(block.get("text", ""))
+    if kind in _TEXTS or kind == "text-plain":  # so LangChain has a file that is text
+        return str(block.get("text") or "")
     if kind == "tool_call" and include_tools:
         given = block.get("args")
         arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)

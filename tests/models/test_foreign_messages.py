@@ -69,6 +69,14 @@ def test_langchain_text_blocks_are_joined_and_an_image_is_told_as_such(image):
     assert Message.from_langchain(message).content == "Look:\n[image]\nWhat is it?"
 
 
+def test_a_text_that_langchain_has_as_a_file_is_what_was_said():
+    file = {"type": "text-plain", "text": "The cat is called Mitzi", "mime_type": "text/plain"}
+    said = Message(role="user", content="Keep this:\nThe cat is called Mitzi")
+    assert Message.from_langchain(HumanMessage([{"type": "text", "text": "Keep this:"}, file])) == said
+    elsewhere = {"type": "text-plain", "url": "https://example.com/a.txt", "text": None, "mime_type": "text/plain"}
+    assert Message.from_langchain(HumanMessage([elsewhere])) is None
+
+
 def test_llama_index_text_blocks_are_joined_and_an_image_is_told_as_such():
     blocks = [TextBlock(text="Look:"), ImageBlock(image=PIXEL.encode()), TextBlock(text="What is it?")]
     message = LlamaMessage(role="user", blocks=blocks)
