@@ -326,7 +326,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         if place is None:
             in_system, behind = "\n\n".join(filter(None, (in_system, behind))), ""
         if in_system:
-            instructions = request.system_message or SystemMessage([])
+            instructions = request.system_message or SystemMessage("")
             request = request.override(system_message=_with_text(instructions, in_system))
         if behind and place is not None:
             messages = [*request.messages]
@@ -343,10 +343,10 @@ def _place_of(asked: str | None, messages: Sequence[BaseMessage]) -> int | None:
 
 
 def _with_text(message: MessageT, text: str) -> MessageT:
-    """A copy of a message with a further part of text at its end."""
-    before = [{"type": "text", "text": message.content}] if isinstance(message.content, str) else message.content
-    gap = "\n\n" if before else ""  # some providers join the parts with nothing between
-    return message.model_copy(update={"content": [*before, {"type": "text", "text": f"{gap}{text}"}]})
+    """A copy of a message with further text at its end; a text stays one, since some models take nothing else."""
+    content, gap = message.content, "\n\n" if message.content else ""  # some providers join parts with nothing between
+    told = f"{content}{gap}{text}" if isinstance(content, str) else [*content, {"type": "text", "text": f"{gap}{text}"}]
+    return message.model_copy(update={"content": told})
 
 
 def _last_turn(messages: Sequence[BaseMessage]) -> tuple[int, int, int]:

@@ -66,13 +66,13 @@ def recorded(memory, scope="user/alice"):
 
 def system_text(call):
     (system,) = [message for message in call if isinstance(message, SystemMessage)]
-    return system.content if isinstance(system.content, str) else [block["text"] for block in system.content]
+    return system.text
 
 
 def tail_text(call):
     """What stands behind the last message of the user; empty if nothing does."""
     asked = [message for message in call if isinstance(message, HumanMessage)][-1]
-    return "" if isinstance(asked.content, str) else asked.content[-1]["text"]
+    return "".join(asked.text.partition("\n\n<memory>\n")[1:])
 
 
 def recalled_text(call):
@@ -104,15 +104,13 @@ def test_what_was_recalled_stands_behind_the_users_message_and_the_profile_in_th
     memory.remember_fact(scope="user/alice", fact="Alice saw the cathedral of Lyon")
     model = saying("In Lyon.")
     agent_of(model, memory).invoke(asking("Where does Alice live?"), ALICE)
-    prompt, profile = system_text(model.heard[0])
-    assert prompt == "You are terse."
-    assert profile == (
-        f"\n\n<profile>\n{SENTENCE}.\n\n- [guideline] Answer in metric units\n- [identity] Alice lives in Lyon\n</profile>"
+    assert system_text(model.heard[0]) == (
+        f"You are terse.\n\n<profile>\n{SENTENCE}.\n\n- [guideline] Answer in metric units\n- [identity] Alice lives in Lyon\n</profile>"
     )
     (asked,) = [message for message in model.heard[0] if isinstance(message, HumanMessage)]
-    question, block = [part["text"] for part in asked.content]
-    assert question == "Where does Alice live?"
-    assert block.startswith(f"\n\n<memory>\n{SENTENCE}")
+    question, gap, block = asked.content.partition("\n\n<memory>\n")
+    assert (question, gap) == ("Where does Alice live?", "\n\n<memory>\n")
+    assert block.startswith(SENTENCE)
     assert block.endswith("\n</memory>")
     assert "Alice saw the cathedral of Lyon" in block
     assert "The nightly import in Lyon failed again." in block
@@ -120,13 +118,22 @@ def test_what_was_recalled_stands_behind_the_users_message_and_the_profile_in_th
     assert "Alice lives in Lyon" not in block  # said once
 
 
+@pytest.mark.parametrize("placement", ["tail", "system"])
+def test_a_model_that_takes_texts_alone_is_told_texts(memory, saying, placement):
+    model = saying("In Lyon.")
+    agent_of(model, memory, placement=placement).invoke(asking("Where does Alice live?"), ALICE)
+    system, asked = [message.content for message in model.heard[0]]
+    assert system.startswith("You are terse.\n\n<profile>\n")
+    assert asked.startswith("Where does Alice live?")
+    assert "The nightly import in Lyon failed again." in (asked if placement == "tail" else system)
+
+
 def test_in_the_system_message_it_stands_last_of_all(memory, saying):
     model = saying(LOOK, "In Lyon.")
     agent_of(model, memory, placement="system").invoke(asking("Where does Alice live?"), ALICE)
     for call in model.heard:
-        prompt, told = system_text(call)
-        assert prompt == "You are terse."
-        assert told.startswith("\n\n<profile>\n")
+        told = system_text(call)
+        assert told.startswith("You are terse.\n\n<profile>\n")
         assert "\n</profile>\n\n<memory>\n" in told
         assert told.endswith("\n</memory>")
         assert tail_text(call) == ""
@@ -278,7 +285,7 @@ def test_without_a_system_prompt_the_profile_is_all_of_the_system_message(memory
     model = saying("In Lyon.")
     middleware = [AgentMemoryMiddleware(memory=memory, scope="user/alice")]
     create_agent(model, middleware=middleware).invoke(asking("Where does Alice live?"))
-    (profile,) = system_text(model.heard[0])
+    profile = system_text(model.heard[0])
     assert profile.startswith("<profile>\n")
     assert "Alice lives in Lyon" in profile
 
@@ -287,8 +294,8 @@ def test_behind_a_prompt_that_is_made_for_each_call_the_profile_stands(memory, s
     model = saying("In Lyon.")
     prompt = dynamic_prompt(lambda request: "You are brief.")
     create_agent(model, middleware=[prompt, AgentMemoryMiddleware(memory=memory)]).invoke(asking("Where?"), ALICE)
-    first, profile = system_text(model.heard[0])
-    assert first == "You are brief."
+    first, gap, profile = system_text(model.heard[0]).partition("\n\n<profile>\n")
+    assert (first, gap) == ("You are brief.", "\n\n<profile>\n")
     assert "Alice lives in Lyon" in profile
 
 
@@ -317,7 +324,7 @@ def test_facts_alone_are_recalled_without_any_trace(memory, saying):
 def test_the_limits_are_kept(memory, saying):
     model = saying("In Lyon.")
     agent_of(model, memory, episodic_limit=0, semantic_limit=1).invoke(asking("Where does Alice live?"), ALICE)
-    assert "metric" in system_text(model.heard[0])[-1]
+    assert "metric" in system_text(model.heard[0])
     assert tail_text(model.heard[0]) == ""  # the one fact that was asked for stands in the profile
 
 

@@ -61,7 +61,7 @@ def scene_of(call):
     (system,) = [message for message in call if isinstance(message, SystemMessage)]
     assert system.content == "You are Marcus."
     asked = [message for message in call if isinstance(message, HumanMessage)][-1]
-    return asked.content[-1]["text"]
+    return "".join(asked.content.partition("\n\n")[1:])
 
 
 def test_the_story_stands_behind_the_users_message(story, saying):
