@@ -13,8 +13,9 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import Final
 
 from memory_retrievers.models.memories import ContentType
 from memory_retrievers.settings import IngestionSettings
@@ -106,7 +107,8 @@ def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionS
         return False
     if not settings.compare_details:
         return True
-    return discriminating_tokens(first) == discriminating_tokens(second) and not _says_otherwise(first, second)
+    one, other = _Compared(first), _Compared(second)
+    return one.details == other.details and not _says_otherwise(one, other)
 
 
 COMPARED_CHARACTERS: Final = 1_000  # longer texts are no single facts, whose words could be compared
@@ -135,17 +137,15 @@ def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: In
     """
     if not settings.compare_details or not others:
         return
-    compared, words, kind, in_turn = _Compared.of(text), frozenset(text.split()), _kind(text), list[int]()
-    for place, (other, cosine) in enumerate(others):
-        is_near = cosine >= settings.same_cosine - COSINE_TOLERANCE
+    one, in_turn = _Compared(text), list[int]()
+    for place, (words, cosine) in enumerate(others):
+        is_near, other = cosine >= settings.same_cosine - COSINE_TOLERANCE, _Compared(words)
         # Most have too few words in common, whatever their details are, which take longer to tell.
-        if ((is_near or compared.may_share(other)) and compared.differs_from(_Compared.of(other), is_near=is_near)) or (
-            is_near and _says_otherwise(text, other)
+        if ((is_near or one.may_share(other)) and one.differs_from(other, is_near=is_near)) or (
+            is_near and _says_otherwise(one, other)
         ):
             yield place
-        elif (kind is not None and kind == _kind(other) and _goes_apart(text, other)) or (
-            not _is_far(words, frozenset(other.split())) and _may_replace(text, other)
-        ):
+        elif one.is_other_of_kind(other) or (not one.is_far(other) and _may_replace(one, other)):
             in_turn.append(place)
     if len(in_turn) < MOST_IN_TURN:
         yield from in_turn
@@ -163,52 +163,44 @@ def contradictory(texts: Sequence[str], *, days: Sequence[Hashable] | None = Non
     >>> contradictory(["User lives in Porto", "User likes tea", "User lives in Braga"])
     [[0, 2]]
     """
-    words = [frozenset(text.split()) if len(text) <= COMPARED_CHARACTERS else None for text in texts[:COMPARED_TEXTS]]
-    kinds = [_kind(text) for text in texts[:COMPARED_TEXTS]]
-    compared: dict[int, _Compared] = {}
+    known = [_Compared(text if len(text) <= COMPARED_CHARACTERS else "") for text in texts[:COMPARED_TEXTS]]
     group_of: dict[int, list[int]] = {}
     sure: set[int] = set()
-    for place, its_words in enumerate(words):
-        for earlier in range(place):
-            if its_words is None or (others := words[earlier]) is None:
-                continue
-            is_same_kind = kinds[place] is not None and kinds[place] == kinds[earlier]
-            if not is_same_kind and _is_far(its_words, others):
+    for place, one in enumerate(known):
+        for earlier, other in enumerate(known[:place] if one.text else ()):
+            is_other_of_kind = one.is_other_of_kind(other)
+            if not other.text or (not is_other_of_kind and one.is_far(other)):
                 continue  # to find out what tells texts apart takes longer
-            for each in {place, earlier}.difference(compared):
-                compared[each] = _Compared.of(texts[each])
-            ours, theirs = compared[place], compared[earlier]
-            pair = texts[place], texts[earlier]
-            is_same_kind = is_same_kind and _goes_apart(*pair)
-            is_sure = ours.differs_from(theirs) or (ours == theirs and _says_otherwise(*pair))
-            if is_sure or is_same_kind or _may_replace(*pair):
+            is_same = one.details == other.details and one.frame == other.frame
+            is_sure = _says_otherwise(one, other) if is_same else one.differs_from(other)
+            if is_sure or is_other_of_kind or _may_replace(one, other):
                 group = group_of.setdefault(earlier, [earlier])
                 group.append(place)
                 group_of[place] = group
                 sure.update(group[:is_sure])
                 break
-    for places in _in_turn([text if known else "" for text, known in zip(texts, words, strict=False)]):
+    for places in _in_turn(known):
         if days is not None and days[places[0]] == days[places[1]]:
             continue
-        one, other = (group_of.get(place, [place]) for place in places)
-        if one is not other and len(one) + len(other) <= MOST_IN_TURN:
-            group_of.update(dict.fromkeys((*one, *other), sorted((*one, *other))))
+        first, second = (group_of.get(place, [place]) for place in places)
+        if first is not second and len(first) + len(second) <= MOST_IN_TURN:
+            group_of.update(dict.fromkeys((*first, *second), sorted((*first, *second))))
     groups = (group for first, group in sorted(group_of.items()) if group[0] == first)
     return [group for group in groups if len(group) <= MOST_IN_TURN or group[0] in sure]
 
 
-def _in_turn(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _in_turn(texts: Sequence[_Compared]) -> Iterator[tuple[int, int]]:
     """Yield the places of texts of which one tells a change of what the other tells, by a word that few texts have."""
-    changes = {place for place, text in enumerate(texts) if _tells_change(text)}
+    changes = {place for place, each in enumerate(texts) if _tells_change(each.text)}
     if not changes:
         return
-    terms = [frozenset(analyze(text)) - _NO_TOPICS for text in texts]
+    terms = [each.terms - _NO_TOPICS for each in texts]
     common = Counter(term for each in terms for term in each)
     few = {term for term, count in common.items() if 1 < count <= MOST_IN_TURN}
     for one, other in combinations(range(len(texts)), 2):
         if (one in changes or other in changes) and not few.isdisjoint(shared := terms[one] & terms[other]):
-            words = _words_of(texts[one]), _words_of(texts[other])
-            subject = words[0][: min(_alike(*words), 1 if texts[one].isascii() else 3)]
+            words = texts[one].words, texts[other].words
+            subject = words[0][: min(_alike(*words), 1 if texts[one].text.isascii() else 3)]
             if not few.isdisjoint(shared.difference(analyze("".join(subject)))):  # who it is about is no topic
                 yield one, other
 
@@ -218,24 +210,6 @@ def _tells_change(text: str) -> bool:
     if len(words) > _MOST_WORDS_OF_CHANGE:
         return False
     return not CHANGE_WORDS.isdisjoint(words) or (not text.isascii() and _CJK_CHANGE.search(text) is not None)
-
-
-def _kind(text: str) -> str | None:
-    """What a text tells of which somebody has one at a time: "User works at" of "User works at a school"."""
-    found = _ONE_AT_A_TIME.match(text)
-    return found and found[0].casefold()
-
-
-def _goes_apart(first: str, second: str) -> bool:
-    """True if neither text has all words of the other: what tells the same place, and more of it, is no other one."""
-    words, others = set(_words_of(first)), set(_words_of(second))
-    return not (words <= others or words >= others)
-
-
-def _is_far(words: frozenset[str], others: frozenset[str]) -> bool:
-    """True if two texts have so few words in common that they are certainly not about the same."""
-    fewest = min(len(words), len(others))
-    return fewest >= _FEW_WORDS and 2 * len(words & others) < fewest
 
 
 def told_again(talks: Sequence[str]) -> list[int]:
@@ -256,7 +230,7 @@ def told_again(talks: Sequence[str]) -> list[int]:
         fewest = min(len(terms[later]), len(terms[earlier]))
         if not fewest or len(terms[later] & terms[earlier]) < SAME_TALK * fewest:
             return False
-        if terms[later] == terms[earlier] and _says_otherwise(talks[later], talks[earlier]):
+        if terms[later] == terms[earlier] and _says_otherwise(_Compared(talks[later]), _Compared(talks[earlier])):
             return False
         return discriminating_tokens(talks[earlier]).keys() <= discriminating_tokens(talks[later]).keys()
 
@@ -264,26 +238,53 @@ def told_again(talks: Sequence[str]) -> list[int]:
     return [place for place in places if any(tells(later, place) for later in places[place + 1 :])]
 
 
-class _Compared(NamedTuple):
-    """A text taken apart: what tells it from similar ones, and its other words."""
+class _Compared:
+    """A text, taken apart once: its words, what tells it from similar ones, and its other terms."""
 
-    details: Counter[str]
-    frame: frozenset[str]
+    def __init__(self, text: str) -> None:
+        self.text = text
+        found = _ONE_AT_A_TIME.match(text)
+        self.kind = found and found[0].casefold()  # of what somebody has one at a time: "user works at"
 
-    @classmethod
-    def of(cls, text: str) -> _Compared:
-        details = discriminating_tokens(text)
-        frame = frozenset(analyze(text))
-        return cls(details, frame.difference(analyze(" ".join(details))) if details else frame)
+    @cached_property
+    def words(self) -> list[str]:
+        return _words_of(self.text)
 
-    def may_share(self, text: str) -> bool:
-        """False if another text has certainly other words, whichever of them are its details."""
-        possible = set(analyze(text))
-        shared = len(self.frame & possible)
+    @cached_property
+    def spaced(self) -> frozenset[str]:
+        return frozenset(self.text.split())
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        return frozenset(analyze(self.text))
+
+    @cached_property
+    def details(self) -> dict[str, int]:
+        return dict(discriminating_tokens(self.text))  # two dictionaries are compared faster than two counters
+
+    @cached_property
+    def frame(self) -> frozenset[str]:
+        return self.terms.difference(analyze(" ".join(self.details))) if self.details else self.terms
+
+    def is_other_of_kind(self, other: _Compared) -> bool:
+        """True if both tell of one kind, and neither has all words of the other, which were the same place in full."""
+        if self.kind is None or self.kind != other.kind:
+            return False
+        words, others = set(self.words), set(other.words)
+        return not (words <= others or words >= others)
+
+    def is_far(self, other: _Compared) -> bool:
+        """True if they have so few words in common that they are certainly not about the same."""
+        fewest = min(len(self.spaced), len(other.spaced))
+        return fewest >= _FEW_WORDS and 2 * len(self.spaced & other.spaced) < fewest
+
+    def may_share(self, other: _Compared) -> bool:
+        """False if the other text has certainly other words, whichever of them are its details."""
+        shared = len(self.frame & other.terms)
         if shared < SAME_FRAME * len(self.frame):
             return False
-        others = [word for word in text.split() if not _is_plain(word)]
-        sure = possible.difference(analyze(" ".join(others))) if others else possible
+        unsure = [word for word in other.text.split() if not _is_plain(word)]
+        sure = other.terms.difference(analyze(" ".join(unsure))) if unsure else other.terms
         return shared >= SAME_FRAME * len(self.frame | sure) > 0
 
     def differs_from(self, other: _Compared, *, is_near: bool = False) -> bool:
@@ -351,9 +352,9 @@ def discriminating_tokens(text: str) -> Counter[str]:
     return found
 
 
-def _says_otherwise(first: str, second: str) -> bool:
+def _says_otherwise(first: _Compared, second: _Compared) -> bool:
     """True if one text has a word or two where the other has others, or has the same ones in another order."""
-    words = _words_of(first), _words_of(second)
+    words = first.words, second.words
     once = [{word for word, count in Counter(each).items() if count == 1} for each in words]
     shared = once[0] & once[1]
     ordered = [[word for word in each if word in shared] for each in words]
@@ -366,21 +367,20 @@ def _says_otherwise(first: str, second: str) -> bool:
     return stems != other_stems or (not stems and one != other)
 
 
-def _may_replace(first: str, second: str) -> bool:
+def _may_replace(first: _Compared, second: _Compared) -> bool:
     """True if two texts say of the same thing what may hold one after the other: "is married to", "is divorced from".
 
     A word or two stand in the place of others between the same words, or behind "is". What belongs to somebody is
     another thing, "her mother" and "her father", and so is what has another name, such as two files.
     """
-    words = _words_of(first), _words_of(second)
-    before, one, other, behind = _exchanged(*words)
-    if not (before and one and (behind or words[0][before - 1] in _STATES)):
+    words = first.words
+    before, one, other, behind = _exchanged(words, second.words)
+    if not (before and one and (behind or words[before - 1] in _STATES)):
         return False
-    owner = words[0][before - 1]
+    owner = words[before - 1]
     if owner in _POSSESSIVES or owner.endswith("'s") or not all(map(str.isalpha, (*one, *other))):
         return False
-    stems = analyze(" ".join(one)), analyze(" ".join(other))
-    return stems[0] != stems[1] and discriminating_tokens(first) == discriminating_tokens(second)
+    return analyze(" ".join(one)) != analyze(" ".join(other)) and first.details == second.details
 
 
 def _exchanged(one: list[str], other: list[str]) -> tuple[int, list[str], list[str], int]:

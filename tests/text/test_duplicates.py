@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
 from memory_retrievers.settings import IngestionSettings
+from memory_retrievers.text import duplicates
 from memory_retrievers.text.duplicates import (
     _Compared,
-    _kind,
     _may_replace,
     contradicted,
     contradictory,
@@ -269,19 +269,34 @@ def test_comparing_details_only_ever_keeps_more_apart(first, second):
 
 @given(texts, texts)
 def test_what_is_left_out_before_details_are_told_would_not_have_differed(first, second):
-    compared, other = _Compared.of(first), _Compared.of(second)
+    compared, other = _Compared(first), _Compared(second)
     differs = compared.differs_from(other)
-    assert compared.may_share(second) or not differs
+    assert compared.may_share(other) or not differs
     found = list(contradicted(first, [(second, 0.0)], settings=SETTINGS))
-    may_replace = _may_replace(first, second) or _kind(first) == _kind(second) is not None
+    may_replace = _may_replace(compared, other) or compared.kind == other.kind is not None
     assert found == ([0] if differs or (found and may_replace) else [])
 
 
 def test_a_text_with_other_words_is_left_out_before_details_are_told():
-    lives = _Compared.of("User lives in Porto")
-    assert lives.may_share("User lives in Braga")
-    assert not lives.may_share("User likes Porto wine")
-    assert not lives.may_share("The garden needs water in May")
+    lives = _Compared("User lives in Porto")
+    assert lives.may_share(_Compared("User lives in Braga"))
+    assert not lives.may_share(_Compared("User likes Porto wine"))
+    assert not lives.may_share(_Compared("The garden needs water in May"))
+
+
+def test_the_texts_of_a_block_are_taken_apart_once_each(monkeypatch):
+    """Each pair of long ones took as long: fifty facts of a thousand characters without spaces, a second."""
+    asked = []
+    monkeypatch.setattr(duplicates, "_words_of", lambda text: asked.append(text) or [*text])
+    facts = [
+        "用户住在上海的老房子里",
+        "用户住在北京的新房子里",
+        "用户住在广州",
+        "用户住在成都的公寓",
+        "用户住在西安的郊区",
+    ]
+    contradictory(facts)
+    assert sorted(asked) == sorted(facts)
 
 
 @pytest.mark.parametrize(("earlier", "later"), OTHER_DETAILS)
