@@ -20,7 +20,7 @@ from typing import Final
 from memory_retrievers.models.memories import ContentType
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.text.analysis import analyze
-from memory_retrievers.text.languages import CHANGE_WORDS, COMMON_WORDS, without_accents
+from memory_retrievers.text.languages import CHANGE_WORDS, COMMON_WORDS, ONE_AT_A_TIME, tells_change, without_accents
 
 COSINE_TOLERANCE: Final = 1e-6  # the cosine of equal vectors in 32 bits may fall short of 1 by about this much
 
@@ -56,23 +56,13 @@ am is are was were as prefers prefer bin ist sind war als est sont était comme 
 _STATES: Final = frozenset(_STATE_WORDS.split())
 """What somebody is, works as, or prefers, is one after the other: single, then married."""
 
-_ONE_AT_A_TIME: Final = re.compile(
-    r"(?:\w+ ){1,3}?(?:(?:lives|works|studies|is (?:based|employed)) (?:in|at|for)"
-    r"(?! (?:the (?:morning|afternoon|evening)s?|night|home|weekends)\b)|lives with|drives(?= an? )"
-    r"|is (?:dating|engaged to)|(?:lebt|wohnt) in|arbeitet bei|habite [aà]|travaille (?:chez|pour)|vive en"
-    r"|trabaja (?:en|para))\b",
-    re.IGNORECASE,
+_USER: Final = (
+    "user nutzer nutzerin utilisateur utilisatrice l'utilisateur l'utilisatrice usuario usuaria 用户 用戶 ユーザー"
 )
-"""What somebody has or does of one kind, told in however many words."""
-
-_MOST_WORDS_OF_CHANGE: Final = 12
-"""A longer sentence tells more than a change: "... and turbot was sold at a tenth of its price"."""
-
-_NO_TOPIC_WORDS: Final = CHANGE_WORDS | (COMMON_WORDS.keys() - {"son", "mia"}) | {"user", "nutzer", "nutzerin"}
-_NO_TOPICS: Final = frozenset(analyze(" ".join(sorted(_NO_TOPIC_WORDS))))
+_NO_TOPIC_WORDS: Final = CHANGE_WORDS | (COMMON_WORDS.keys() - {"son", "mia"}) | {*_USER.split()}
+_NO_TOPICS: Final = _NO_TOPIC_WORDS.union(analyze(" ".join(sorted(_NO_TOPIC_WORDS))))
 """Words of changes, for the user, and small words of other languages, but for those that are somebody in English."""
-_CJK_CHANGE: Final = re.compile("不再|已经|已經|现在|現在|死|卖了|賣了|买了|買了|戒|新|もう|やめ|亡くな|今は|売っ|買っ")
-
+_HIRAGANA: Final = re.compile("[\u3041-\u309f]")  # particles and endings
 _POSSESSIVE_WORDS: Final = """
 my your his her its our their mein meine sein seine ihr ihre mon ma mes son sa ses mi mis su sus
 """
@@ -191,10 +181,12 @@ def contradictory(texts: Sequence[str], *, days: Sequence[Hashable] | None = Non
 
 def _in_turn(texts: Sequence[_Compared]) -> Iterator[tuple[int, int]]:
     """Yield the places of texts of which one tells a change of what the other tells, by a word that few texts have."""
-    changes = {place for place, each in enumerate(texts) if _tells_change(each.text)}
+    changes = {place for place, each in enumerate(texts) if tells_change(each.text)}
     if not changes:
         return
-    terms = [each.terms - _NO_TOPICS for each in texts]
+    terms = [
+        {t for t in each.terms if without_accents(t) not in _NO_TOPICS and not _HIRAGANA.search(t)} for each in texts
+    ]
     common = Counter(term for each in terms for term in each)
     few = {term for term, count in common.items() if 1 < count <= MOST_IN_TURN}
     for one, other in combinations(range(len(texts)), 2):
@@ -203,13 +195,6 @@ def _in_turn(texts: Sequence[_Compared]) -> Iterator[tuple[int, int]]:
             subject = words[0][: min(_alike(*words), 1 if texts[one].text.isascii() else 3)]
             if not few.isdisjoint(shared.difference(analyze("".join(subject)))):  # who it is about is no topic
                 yield one, other
-
-
-def _tells_change(text: str) -> bool:
-    words = (text if text.isascii() else without_accents(text)).lower().replace(".", "").split()
-    if len(words) > _MOST_WORDS_OF_CHANGE:
-        return False
-    return not CHANGE_WORDS.isdisjoint(words) or (not text.isascii() and _CJK_CHANGE.search(text) is not None)
 
 
 def told_again(talks: Sequence[str]) -> list[int]:
@@ -243,8 +228,9 @@ class _Compared:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        found = _ONE_AT_A_TIME.match(text)
-        self.kind = found and found[0].casefold()  # of what somebody has one at a time: "user works at"
+        found = ONE_AT_A_TIME.match(text)  # who has which of what somebody has one at a time
+        self.kind = found and (found["who"].casefold(), found.lastgroup)
+        self.which = frozenset(_words_of(text[found.end() :])) if found else frozenset()
 
     @cached_property
     def words(self) -> list[str]:
@@ -268,10 +254,8 @@ class _Compared:
 
     def is_other_of_kind(self, other: _Compared) -> bool:
         """True if both tell of one kind, and neither has all words of the other, which were the same place in full."""
-        if self.kind is None or self.kind != other.kind:
-            return False
-        words, others = set(self.words), set(other.words)
-        return not (words <= others or words >= others)
+        is_same = self.which <= other.which or self.which >= other.which
+        return self.kind is not None and self.kind == other.kind and not is_same
 
     def is_far(self, other: _Compared) -> bool:
         """True if they have so few words in common that they are certainly not about the same."""

@@ -68,13 +68,43 @@ _OF_CHANGES: Final = """
 quit stop stops stopped gave sold died dead longer anymore again now new former formerly leaving broke broken cancelled
 canceled off switched switches moved changed started began lost became becomes instead replaced retired ended finished
 resolved fixed repaired returned back got bought paid failed postponed rescheduled fired hired promoted
-recovered healed
+recovered healed divorced separated
 mehr aufgehort verkauft gestorben tot wieder neu neue neuen neuer neues jetzt fruher umgezogen verlassen gekundigt
-abgesagt gekauft plus arrete vendu vendue mort morte nouveau nouvelle maintenant demenage quitte annule achete change
-ya dejo vendio murio nuevo nueva ahora mudo cancelo cancelado compro cambio
+abgesagt gekauft verschoben verlegt geschieden getrennt geheilt
+plus arrete vendu vendue mort morte nouveau nouvelle maintenant demenage quitte annule achete change reporte reportee
+deplace deplacee divorce separe separee gueri guerie
+ya dejo vendio murio nuevo nueva ahora mudo cancelo cancelado compro cambio aplazo aplazado divorcio separo
 """
 CHANGE_WORDS: Final = frozenset(_OF_CHANGES.split())
 """Words, without accents, of texts that tell that something is no longer as it was."""
+_CJK_CHANGE: Final = re.compile(
+    "不再|已经|已經|现在|現在|死|卖了|賣了|买了|買了|戒|新|辞|离婚|離婚|分手|改到|改成|推迟|取消|もう|やめ|亡くな|今は|売っ|買っ"
+    "|引っ越|転職|別れ|変更|延期|キャンセル|治っ"
+)
+_MOST_WORDS_OF_CHANGE: Final = 12
+"""A longer sentence tells more than a change: "... and turbot was sold at a tenth of its price"."""
+
+_KINDS: Final = {
+    "home": r"(?:(?:lives|based) (?:in|at|on|near)|mov(?:e|es|ed|ing)(?: from \w+)? to|(?:lebt|wohnt)(?: jetzt)? in"
+    r"|zieht(?: von \w+)? nach|(?:von \w+ )?nach(?= \w+ (?:um)?gezogen)|vive(?: ahora)? en"
+    r"|(?:habite(?: maintenant)?|déménagé?(?: de \w+)?) [aà]|(?:muda|mudó|mudado)(?: de \w+)? a)\b"
+    r"|住在|搬[到去]|(?=[^、。]{1,12}(?:に住|[にへ]引っ越))",
+    "work": r"(?:(?:works|employed|starts|started|new job) (?:at|for|by)(?! (?:night|home|weekends|\d))"
+    r"|arbeitet(?: jetzt)? bei|travaille(?: maintenant)? (?:chez|pour|[aà])|trabaja(?: ahora)? (?:en|para))\b"
+    r"|在(?!家)(?=[^，。]{1,12}(?:工作|上班))|入职|跳槽到|(?=[^、。]{1,12}(?:で働|に勤め|に転職))",
+    "city": r"(?:works|studies) in\b(?! the (?:morning|afternoon|evening))",
+    "school": r"studies at\b(?! (?:night|home|weekends))",
+    "housemate": r"lives with\b",
+    "car": r"drives(?= an? )",
+    "partner": r"(?:dating|engaged to|married to)\b",
+}
+ONE_AT_A_TIME: Final = re.compile(
+    r"(?P<who>(?:l['’])?(?:\w+ ){1,3}?|用[户戶]|ユーザーは)"
+    r"(?:(?:has|is|will|a|now|just|ist|hat|jetzt|se|ha|ahora|désormais) |现在|已经){0,3}"
+    rf"(?:{'|'.join(f'(?P<{kind}>{words})' for kind, words in _KINDS.items())})",
+    re.IGNORECASE,
+)
+"""What somebody has or does of one kind, told in however many words."""
 
 _ACCENT: Final = re.compile("(?<=[a-zA-Z])[\u0300-\u036f]+")
 
@@ -147,6 +177,18 @@ def without_accents(text: str) -> str:
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
+
+
+def tells_change(text: str) -> bool:
+    """True if a short text tells that something is no longer as it was.
+
+    >>> tells_change("User quit smoking"), tells_change("Der Nutzer raucht Pfeife")
+    (True, False)
+    """
+    words = (text if text.isascii() else without_accents(text)).lower().replace(".", "").split()
+    if len(words) > _MOST_WORDS_OF_CHANGE:
+        return False
+    return not CHANGE_WORDS.isdisjoint(words) or (not text.isascii() and _CJK_CHANGE.search(text) is not None)
 
 
 def relatives_in(text: str) -> tuple[str, ...]:
