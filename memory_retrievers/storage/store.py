@@ -515,8 +515,8 @@ class MemoryStore:
             similar = near_facts(pending, passages, ledger=self.ledger, dense=self.dense, settings=near, now=now)
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
-            for key in self.ledger.present([each.memory.key for each in pending]) if replace else ():
-                self._remove(key.scope, key.id)
+            if replace:
+                self.remove(list(self.ledger.present([each.memory.key for each in pending])), event=None)
             leaving = self._replaced_by(pending, now=now)
             memories = store_drafts(
                 pending, passages, ledger=self.ledger, add=self.add, allow_duplicates=allow_duplicates, now=now
@@ -660,16 +660,11 @@ class MemoryStore:
 
     def forget(self, id: str, *, scope: str) -> None:
         """Delete a memory and every trace of it, in one transaction."""
-        with self.transaction(*scopes.lineage(scopes.parse(scope))):
-            if self._remove(scope, parse_id(id)):
-                self.ledger.events.note([MemoryKey(scope=scope, id=id)], MemoryEventType.FORGOTTEN, at=self.now())
-            else:
+        key = MemoryKey(scope=scopes.parse(scope), id=parse_id(id))
+        with self.transaction(*scopes.lineage(scope)):
+            if not self.remove([key]):
                 self.open_episodes.forget(id, scope=scope)
                 self.ledger.events.note_unheard(scope, at=self.now())
-
-    def _remove(self, scope: str, id: str) -> bool:
-        self._unindexed(self.ledger.passages_of(scope, id=id))
-        return self.ledger.remove(scope=scope, id=id)
 
     def forget_scope(self, scope: str, *, include_child_scopes: bool) -> int:
         """Delete everything in a scope, in one transaction; returns the number of memories."""
@@ -791,7 +786,7 @@ class MemoryStore:
             gone = [] if event is None else self.ledger.present(keys)
             for key in keys:
                 self._unindexed(self.ledger.passages_of(key.scope, id=key.id))
-            removed = self.ledger.management.remove(keys)
+            removed = self.ledger.remove(keys)
             if event is not None:
                 self.ledger.events.note(gone, event, at=self.now())
             return removed

@@ -9,6 +9,7 @@ from contracts.samples import add, episodes_in, fact, facts_in
 
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex, _Model
 from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.models import MemoryKey
 from memory_retrievers.text import analysis as text
 
 PARAMETERS = {"k1": 0.9, "b": 0.4}
@@ -96,7 +97,7 @@ def test_empty_scopes_take_room_too(ledger):
     for number in range(MANY):
         scope = long_scope(number)
         add(ledger, [fact("f1", scope=scope)])
-        ledger.remove(scope=scope, id="f1")
+        ledger.remove([MemoryKey(scope=scope, id="f1")])
         for selection in (facts_in(scope), episodes_in(scope), facts_in(scope, include_child_scopes=True)):
             assert len(ledger.snapshots.of(selection)) == 0
     assert sum(ledger.snapshots.held().values()) <= 100_000

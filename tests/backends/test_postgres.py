@@ -16,7 +16,7 @@ from memory_retrievers.backends.postgres.schema import PARTITIONS
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex
 from memory_retrievers.backends.vectors import ExactVectorIndex
-from memory_retrievers.models import Category
+from memory_retrievers.models import Category, MemoryKey
 from memory_retrievers.settings import SNAPSHOT_BYTES
 from memory_retrievers.testing import HashEmbedder, inside
 
@@ -63,7 +63,7 @@ def test_a_snapshot_catches_up_by_what_others_have_changed(ledger, ledgers, monk
         assert len(ledger.snapshots.of(facts_in())) == 3
         other.invalidate(scope=SCOPE, id="f3", at=NOW)
         assert np.count_nonzero(ledger.snapshots.seen(facts_in())[1]) == 2
-        other.remove(scope=SCOPE, id="f3")
+        other.remove([MemoryKey(scope=SCOPE, id="f3")])
         assert len(ledger.snapshots.of(facts_in())) == 2
         assert [each["memories"] for each in asked] == [[third.memory]] * 3
         with other.transaction():
@@ -247,7 +247,7 @@ def test_a_transaction_raises_the_version_of_a_scope_once(ledger):
         add(ledger, [fact("f3")])
     assert _version(ledger) <= 1
     before = _version(ledger)
-    ledger.remove(scope="user/1", id="f1")
+    ledger.remove([MemoryKey(scope="user/1", id="f1")])
     assert _version(ledger) == before + 1
 
 

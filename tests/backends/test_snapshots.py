@@ -307,7 +307,7 @@ def test_who_searches_no_more_reads_only_the_changed_memories_to_let_go_of_what_
         assert len(ledger.snapshots.of(facts_in())) == 5
         asked = columns_read(ledger, monkeypatch)
         for number in (1, 3):
-            other.remove(scope=SCOPE, id=f"f{number}")
+            other.remove([MemoryKey(scope=SCOPE, id=f"f{number}")])
             ledger.snapshots.let_go_of_forgotten(idle=0)
             assert asked.pop() == {"memories": [stored[number].memory]}
         (kept,) = ledger.snapshots.kept()
@@ -323,7 +323,7 @@ def test_what_could_not_be_looked_at_is_looked_at_again(tmp_path, monkeypatch):
     ):
         add(other, [fact(f"f{n}") for n in range(3)])
         assert len(ledger.snapshots.of(facts_in())) == 3
-        other.remove(scope=SCOPE, id="f1")
+        other.remove([MemoryKey(scope=SCOPE, id="f1")])
         with monkeypatch.context() as patch:
             patch.setattr(ledger, "columns", lambda *_, **__: (_ for _ in ()).throw(BackendError("it cannot be read")))
             with pytest.raises(BackendError, match="cannot be read"):
@@ -455,7 +455,7 @@ def test_what_another_connection_writes_is_seen_and_nothing_else_is_read(ledger,
     (third,) = add(other, [fact("f3")])
     (fourth,) = add(ledger, [fact("f4")])
     assert len(ledger.snapshots.of(facts_in())) == 4
-    other.remove(scope=SCOPE, id="f2")
+    other.remove([MemoryKey(scope=SCOPE, id="f2")])
     assert len(ledger.snapshots.of(facts_in())) == 3
     at_once = {"with_vectors": True, "with_texts": True}  # what is new is read by one statement, and little is
     assert asked == [
@@ -557,7 +557,7 @@ def test_nothing_of_what_is_forgotten_is_kept(ledger):
     stored = add(ledger, [fact("f1", "secret tea"), fact("f2", "tea"), fact("f3", "milk")], vectors)
     for selection in (facts_in(), facts_in("user", include_child_scopes=True)):
         ledger.snapshots.of(selection)
-    ledger.remove(scope=SCOPE, id="f1")
+    ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
     ledger.snapshots.forget([stored[0].id])
     kept = ledger.snapshots.kept()
     assert len(kept) == 2
@@ -680,7 +680,7 @@ def test_threads_that_read_write_and_forget_see_whole_snapshots(ledger):
             if thread < 2:
                 (passage,) = add(ledger, [fact(f"t{thread} {n}", f"tea of{n}")])
                 if n % 3 == 0:
-                    ledger.remove(scope=SCOPE, id=f"t{thread} {n}")
+                    ledger.remove([MemoryKey(scope=SCOPE, id=f"t{thread} {n}")])
                     ledger.snapshots.forget([passage.id])
             snapshot = ledger.snapshots.of(facts_in())
             size = len(snapshot)
@@ -755,7 +755,7 @@ class TestChangedSince:
             assert told(ledger, known) == {first.memory, second.memory, undone.memory}
             raise ZeroDivisionError
         assert told(ledger, known) == {first.memory, second.memory}
-        ledger.remove(scope=SCOPE, id="f1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
         assert told(ledger, known) == {first.memory, second.memory}
 
     def test_what_it_does_not_hold_is_not_told(self, ledger):

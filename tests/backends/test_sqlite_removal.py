@@ -62,7 +62,7 @@ def test_after_the_last_memory_every_table_is_empty(ledger, index):
     for id in ("f1", "f2"):
         with ledger.transaction():
             index.remove(ledger.passages_of(SCOPE, id=id))
-            ledger.remove(scope=SCOPE, id=id)
+            ledger.remove([MemoryKey(scope=SCOPE, id=id)])
     assert set(_rows(ledger).values()) == {0}
 
 
@@ -193,7 +193,7 @@ def test_a_forgotten_memory_leaves_its_id_and_its_words_in_no_table(ledger, inde
     for id in ("zebra", "zebra-fact"):
         with ledger.transaction():
             index.remove(ledger.passages_of("user/a", id=id))
-            ledger.remove(scope="user/a", id=id)
+            ledger.remove([MemoryKey(scope="user/a", id=id)])
     # what was said stays: messages that are still to become memories
     assert _places_of(ledger, GONE) == {("queued_messages", "id"), ("queued_messages", "content")}
     assert set(_rows(ledger, all_tables=True).items()) >= {

@@ -32,7 +32,7 @@ from contracts.samples import (
     ranking,
 )
 from memory_retrievers.backends.sql.ledger import SQLLedger
-from memory_retrievers.models import AnyMemory, Category, Kind
+from memory_retrievers.models import AnyMemory, Category, Kind, MemoryKey
 from memory_retrievers.models.selection import NewPassage, Selection
 from memory_retrievers.protocols import VectorIndex
 
@@ -187,7 +187,7 @@ class VectorIndexContract:
     def test_what_is_removed_is_not_found_and_the_others_stay(self, ledger: SQLLedger, index: VectorIndex) -> None:
         first, gone, last = _store_facts(ledger, _at(0, 10, 20))
         assert _found(index) == [first, gone, last]
-        ledger.remove(scope=SCOPE, id="f1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
         assert _found(index) == [first, last]
         ledger.snapshots.forget([gone])
         assert _found(index) == [first, last]

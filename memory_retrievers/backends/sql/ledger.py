@@ -161,15 +161,16 @@ class SQLLedger(StoredRecords, StoredPassages):
             gone = {"ids": dialect.listed(passages)}
             connection.execute(f"DELETE FROM passages WHERE {dialect.among('id', ':ids')}", gone)
 
-    def remove(self, *, scope: str, id: str) -> bool:
-        """Delete a memory and every trace of it; False if there is none.
+    def remove(self, keys: Sequence[MemoryKey]) -> int:
+        """Delete memories and every trace of them; returns how many existed.
 
-        Its id is removed from the ``source_episodic_ids`` and ``consolidated_from`` of its scope, from the knowledge of
-        characters, and from all pending reviews. A review without memories is deleted, and so are the characters of a
-        scope without scenes.
+        Their ids are removed from the ``source_episodic_ids`` and ``consolidated_from`` of their scope, from the
+        knowledge of characters, and from all pending reviews. A review without memories is deleted, and so are the
+        characters of a scope without scenes.
         """
-        with self.database.write(*scopes.lineage(scope)) as connection:
-            return bool(removal.remove_all(connection, scope=scope, ids=[id]))
+        with self.database.write(*{each for key in keys for each in scopes.lineage(key.scope)}) as connection:
+            by_scope = ids_by_scope(keys).items()
+            return sum(removal.remove_all(connection, scope=scope, ids=ids) for scope, ids in by_scope)
 
     def remove_scope(self, scope: str, *, include_child_scopes: bool) -> int:
         """Delete everything in a scope, its queue and its name; returns the number of memories."""

@@ -11,7 +11,7 @@ from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Dialect, Part, Whole, insert, one, scope_id_of
 from memory_retrievers.backends.sql.rows import encode_time, ids_by_scope, memory_of, memory_query
 from memory_retrievers.errors import NotFoundError, ValidationError
-from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
+from memory_retrievers.models import AnyMemory, Kind, MemoryKey
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.management import Association, AssociationType, AuditEntry, AuditType, MemoryFilter
 
@@ -232,12 +232,6 @@ class SQLManagement(Part):
                     for memory in memories
                 ],
             )
-
-    def remove(self, keys: Sequence[MemoryKey]) -> int:
-        """Delete memories with every trace, as ``Ledger.remove`` does; returns the number deleted."""
-        with self.database.write(*{each for key in keys for each in scopes.lineage(key.scope)}) as connection:
-            by_scope = ids_by_scope(keys).items()
-            return sum(removal.remove_all(connection, scope=scope, ids=ids) for scope, ids in by_scope)
 
     def move(self, keys: Sequence[MemoryKey], *, target_scope: str) -> None:
         """Move memories to another scope; their rows, passages and associations are kept.

@@ -23,6 +23,7 @@ from memory_retrievers.backends.chroma import ProjectedVectorIndex
 from memory_retrievers.backends.chroma.collection import ChromaProjection
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.backends.vectors import ExactVectorIndex
+from memory_retrievers.models import MemoryKey
 from memory_retrievers.testing import HashEmbedder, inside
 
 
@@ -140,7 +141,7 @@ def test_what_is_waiting_is_found_beside_what_is_projected(ledger, index, projec
     index.search(QUESTION, facts_in(), limit=10)
     wait_until_ready(index)
     best = same_as_exact(index, ledger, limit=1).passages[0]
-    ledger.remove(scope=SCOPE, id=f"f{ids.index(best)}")
+    ledger.remove([MemoryKey(scope=SCOPE, id=f"f{ids.index(best)}")])
     (newest,) = (p.id for p in add(ledger, [fact("new")], QUESTION[None]))
     found = same_as_exact(index, ledger)
     assert found.passages[0] == newest

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from contracts.samples import SCOPE, add, fact, facts_in, ranking
 from memory_retrievers.backends.sql.ledger import SQLLedger
-from memory_retrievers.models import AnyMemory
+from memory_retrievers.models import AnyMemory, MemoryKey
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.protocols import KeywordIndex
 from memory_retrievers.text import analyze
@@ -43,7 +43,7 @@ def remove(ledger: SQLLedger, index: KeywordIndex, scope: str, id: str) -> None:
     with ledger.transaction():
         passages = ledger.passages_of(scope, id=id)
         index.remove(passages)
-        ledger.remove(scope=scope, id=id)
+        ledger.remove([MemoryKey(scope=scope, id=id)])
     ledger.snapshots.forget([passage.id for passage in passages])
 
 

@@ -186,10 +186,10 @@ class ConversationsContract:
         add(ledger, [episode("e1"), episode("e2")])
         ledger.add_pending_reviews([review(ids=("e1", "e2")), review("Only this?", ids=("e1",))])
         ledger.conversations.take_reviews(SCOPE, conversation=[], at=NOW)
-        ledger.remove(scope=SCOPE, id="e1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="e1")])
         (job,) = ledger.conversations.review_jobs(SCOPE)
         assert [[key.id for key in each.memories] for each in job.reviews] == [["e2"]]
-        ledger.remove(scope=SCOPE, id="e2")
+        ledger.remove([MemoryKey(scope=SCOPE, id="e2")])
         assert ledger.conversations.review_jobs(SCOPE) == []
 
     def test_forgetting_a_scope_takes_all_that_waits_there(self, ledger: SQLLedger) -> None:
@@ -205,7 +205,7 @@ class ConversationsContract:
     def test_forgetting_a_memory_keeps_the_messages_that_wait(self, ledger: SQLLedger) -> None:
         add(ledger, [episode("e1")])
         ledger.conversations.append(SCOPE, _messages(2), at=NOW)
-        ledger.remove(scope=SCOPE, id="e1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="e1")])
         assert len(_ids(ledger)) == 2
 
     def test_old_messages_are_erased_and_the_rest_of_the_episode_stays(self, ledger: SQLLedger) -> None:

@@ -55,7 +55,7 @@ class EventContract:
         ledger.management.move([_KEY], target_scope="user/2")
         assert _told(ledger) == [("f2", "created")]
         assert _told(ledger, "user/2") == _told(ledger, "user/2", "f1") == [("f1", "created")]
-        ledger.remove(scope="user/2", id="f1")
+        ledger.remove([MemoryKey(scope="user/2", id="f1")])
         assert _told(ledger, "user/2") == []
         assert _told(ledger, "user/2/x") == [("f1", "created")]
         ledger.remove_scope("user/2", include_child_scopes=True)

@@ -170,7 +170,7 @@ class ManagementContract:
         add(ledger, [fact("f1"), fact("f2"), episode("e1"), kept, fact("f1", scope="other")])
         ledger.add_pending_reviews([review(ids=("e1",))])
         keys = [MemoryKey(scope=SCOPE, id=id) for id in ("f1", "e1", "f2", "nobody")]
-        assert ledger.management.remove(keys) == 3
+        assert ledger.remove(keys) == 3
         now = ledger.get(scope=SCOPE, id="kept")
         assert now == kept.model_copy(update={"consolidated_from": ("x",), "source_episodic_ids": ()})
         assert ledger.get(scope="other", id="f1") is not None
@@ -244,7 +244,7 @@ class ManagementContract:
     def test_associations_go_with_either_memory(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("1"), fact("2"), fact("3")])
         ledger.management.associate([_associated("1", "2"), _associated("3", "1")])
-        ledger.remove(scope=SCOPE, id="1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="1")])
         add(ledger, [fact("1")])
         for id in ("1", "2", "3"):
             assert ledger.management.associations(_key(fact(id)), within=SCOPE, now=NOW) == []
@@ -281,7 +281,7 @@ class ManagementContract:
             ledger.management.note(entries)
         ledger.management.forget_audit(before=NOW + _SECOND)
         assert [entry.at for entry in ledger.management.audit(_key(fact("1")))] == [NOW + _SECOND, NOW + 2 * _SECOND]
-        ledger.remove(scope=SCOPE, id="1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="1")])
         add(ledger, [fact("1")])
         assert ledger.management.audit(_key(fact("1"))) == []
         assert len(ledger.management.audit(_key(fact("2")))) == 2

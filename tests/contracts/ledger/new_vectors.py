@@ -9,7 +9,7 @@ import pytest
 
 from contracts.samples import SCOPE, add, episode, fact, facts_in
 from memory_retrievers.backends.sql.ledger import SQLLedger
-from memory_retrievers.models import AnyMemory
+from memory_retrievers.models import AnyMemory, MemoryKey
 from memory_retrievers.models.selection import NewPassage
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class NewVectorsContract:
     def test_new_vectors_go_with_their_passages(self, ledger: SQLLedger) -> None:
         removed, replaced, stays = add(ledger, [fact("removed"), fact("replaced"), fact("stays")])
         ledger.new_vectors.keep([removed.id, replaced.id, stays.id], _new(3))
-        ledger.remove(scope=SCOPE, id="removed")
+        ledger.remove([MemoryKey(scope=SCOPE, id="removed")])
         passage = NewPassage(part="semantic", text="coffee", vector=np.ones(4, np.float32))
         (replacement,) = ledger.replace(fact("replaced", "coffee"), [passage])
         assert ledger.new_vectors.counts() == (1, 2)
@@ -90,7 +90,7 @@ class NewVectorsContract:
 
     def test_a_vector_of_a_passage_that_is_gone_is_left_out(self, ledger: SQLLedger) -> None:
         gone, stays = add(ledger, [fact("gone"), fact("stays")])
-        ledger.remove(scope=SCOPE, id="gone")
+        ledger.remove([MemoryKey(scope=SCOPE, id="gone")])
         ledger.new_vectors.keep([gone.id, stays.id], _new(2))
         assert ledger.new_vectors.counts() == (1, 1)
 

@@ -10,7 +10,7 @@ import pytest
 from contracts.samples import NOW, SCOPE, add, episode, fact
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import Category
+from memory_retrievers.models import Category, MemoryKey
 from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.selection import NewPassage
 from memory_retrievers.models.storage import ProjectionState
@@ -88,7 +88,7 @@ class OutboxContract:
 
     def test_what_has_gone_is_to_be_removed(self, ledger: SQLLedger) -> None:
         ids = _begun(ledger)
-        ledger.remove(scope=SCOPE, id="f1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
         assert ledger.outbox.waiting(at_most=10) == [ids[1]]
         assert ledger.outbox.state() == ProjectionState(generation="first", projected=2, changed=1)
         assert _feed(ledger) == ([], [ids[1]])
@@ -127,7 +127,7 @@ class OutboxContract:
         ids = [passage.id for passage in add(ledger, [fact("f0"), fact("f1")])]
         batch = ledger.outbox.batch(limit=10)
         assert batch is not None
-        ledger.remove(scope=SCOPE, id="f0")
+        ledger.remove([MemoryKey(scope=SCOPE, id="f0")])
         ledger.invalidate(scope=SCOPE, id="f1", at=NOW)
         ledger.outbox.acknowledge(batch)
         assert sorted(ledger.outbox.waiting(at_most=10)) == ids
@@ -137,9 +137,9 @@ class OutboxContract:
         ledger.outbox.begin("first")
         ids = [passage.id for passage in add(ledger, [fact("f0"), fact("f1")])]
         assert ledger.outbox.batch(limit=10) is not None  # carried out perhaps, never acknowledged
-        ledger.remove(scope=SCOPE, id="f0")
+        ledger.remove([MemoryKey(scope=SCOPE, id="f0")])
         assert ledger.outbox.batch(limit=1) is not None
-        ledger.remove(scope=SCOPE, id="f1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
         assert _feed(ledger) == ([], ids)
 
     def test_a_batch_for_another_projection_counts_for_nothing(self, ledger: SQLLedger) -> None:
@@ -157,7 +157,7 @@ class OutboxContract:
         def fail() -> None:
             with ledger.transaction():
                 add(ledger, [fact("g")])
-                ledger.remove(scope=SCOPE, id="f0")
+                ledger.remove([MemoryKey(scope=SCOPE, id="f0")])
                 add(ledger, [fact("f2")])
 
         with pytest.raises(ValidationError, match="f2"):
@@ -170,7 +170,7 @@ class OutboxContract:
 
     def test_pages_of_what_is_projected_leave_out_what_waits(self, ledger: SQLLedger) -> None:
         ids = _begun(ledger, 5)
-        ledger.remove(scope=SCOPE, id="f1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
         ledger.replace(fact("f3", category=Category.GOAL))
         add(ledger, [fact("g")])
         assert [passage.id for passage in ledger.outbox.projected(after=0, limit=2)] == [ids[0], ids[2]]
@@ -178,7 +178,7 @@ class OutboxContract:
 
     def test_what_a_projection_should_not_hold_is_told_unless_it_waits_to_go(self, ledger: SQLLedger) -> None:
         ids = _begun(ledger)
-        ledger.remove(scope=SCOPE, id="f1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
         assert ledger.outbox.missing([*ids, ids[2] + 1]) == []
         _feed(ledger)
         assert ledger.outbox.missing(ids) == [ids[1]]

@@ -68,7 +68,7 @@ class RecordContract:
         with ledger.database.reading(), ledger.database.reading():
             assert ledger.get(scope=SCOPE, id="f1") is not None
             assert ledger.eligible(facts_in()) == ledger.indexed(facts_in())
-        ledger.remove(scope=SCOPE, id="f1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
         with ledger.database.reading():
             assert ledger.get(scope=SCOPE, id="f1") is None
             assert ledger.eligible(facts_in()) == []

@@ -31,7 +31,7 @@ class RemovalContract:
 
     def test_a_removed_memory_leaves_nothing_behind(self, ledger: SQLLedger) -> None:
         gone, kept = add(ledger, [fact("f1"), fact("f2", "coffee")])
-        assert ledger.remove(scope=SCOPE, id="f1")
+        assert ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
         assert ledger.get(scope=SCOPE, id="f1") is None
         assert ledger.indexed(facts_in()) == ledger.eligible(facts_in()) == [kept.id]
         assert ledger.texts([gone.id, kept.id]) == {kept.id: "coffee"}
@@ -42,7 +42,7 @@ class RemovalContract:
 
     def test_the_id_can_be_taken_again_and_the_passage_id_cannot(self, ledger: SQLLedger) -> None:
         (first,) = add(ledger, [episode("e1")])
-        ledger.remove(scope=SCOPE, id="e1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="e1")])
         (second,) = add(ledger, [episode("e1")])
         assert second.id > first.id
         assert second.memory != first.memory
@@ -53,7 +53,7 @@ class RemovalContract:
         fact_with, elsewhere = (fact("f1", scope=scope).model_copy(update=lists) for scope in (SCOPE, "user/10"))
         merged = episode("e2").model_copy(update={"consolidated_from": ('e"1', 'e"10')})
         add(ledger, [episode('e"1'), fact_with, elsewhere, merged])
-        ledger.remove(scope=SCOPE, id='e"1')
+        ledger.remove([MemoryKey(scope=SCOPE, id='e"1')])
         left = {"source_episodic_ids": ("a", "b"), "consolidated_from": ("c",)}
         assert ledger.get(scope=SCOPE, id="f1") == fact_with.model_copy(update=left)
         assert ledger.get(scope=SCOPE, id="e2") == merged.model_copy(update={"consolidated_from": ('e"10',)})
@@ -64,7 +64,7 @@ class RemovalContract:
         add(ledger, [episode("e1"), episode("e2"), episode("e1", scope="user/10")])
         above = replace(review(scope="user"), memories=keys)
         ledger.add_pending_reviews([review(), review(ids=["e2", "e1"]), above, review(scope="user/10")])
-        ledger.remove(scope=SCOPE, id="e1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="e1")])
         assert ledger.pending_reviews(SCOPE) == [review(ids=["e2"])]
         assert ledger.pending_reviews("user") == [replace(above, memories=keys[1:])]
         assert ledger.pending_reviews("user/10") == [review(scope="user/10")]
@@ -78,12 +78,12 @@ class RemovalContract:
             assert ledger.conversations.claim("user", lease="mine", messages=1, at=NOW, expired=NOW)
         else:
             ledger.add_pending_reviews([replace(review(scope="user"), memories=(MemoryKey(scope=SCOPE, id="e1"),))])
-        ledger.remove(scope="user", id="f1")
+        ledger.remove([MemoryKey(scope="user", id="f1")])
         assert _names(ledger) == ["user", SCOPE, "user/10"]
         if last == "queue":
             assert ledger.conversations.drain("user", lease="mine", messages=["m1"], previous_summary=None)
         elif last == "review":
-            ledger.remove(scope=SCOPE, id="e1")
+            ledger.remove([MemoryKey(scope=SCOPE, id="e1")])
         else:
             ledger.conversations.take_reviews("user", conversation=[said.message], at=NOW)
             (job,) = ledger.conversations.review_jobs("user")
@@ -96,9 +96,9 @@ class RemovalContract:
         ledger.invalidate(scope=SCOPE, id="f1", at=NOW, replaced_by="f2")
         ledger.invalidate(scope=SCOPE, id="f2", at=NOW, replaced_by="f3")
         ledger.invalidate(scope="user/10", id="f1", at=NOW, replaced_by="f2")
-        ledger.remove(scope=SCOPE, id="f2")
+        ledger.remove([MemoryKey(scope=SCOPE, id="f2")])
         assert [version.id for version in ledger.facts.history(scope=SCOPE, id="f1")] == ["f1", "f3"]
-        ledger.remove(scope=SCOPE, id="f3")
+        ledger.remove([MemoryKey(scope=SCOPE, id="f3")])
         (alone,) = ledger.facts.history(scope=SCOPE, id="f1")
         assert alone.replaced_by is None
         assert [each.replaced_by for each in ledger.facts.history(scope="user/10", id="f1")] == ["f2"]
@@ -112,14 +112,14 @@ class RemovalContract:
                 StoredQueue(scope=scope, messages=waiting, window_doubled=False, previous_summary="They had tea")
             )
         if change == "remove":
-            ledger.remove(scope=SCOPE, id="e1")
+            ledger.remove([MemoryKey(scope=SCOPE, id="e1")])
         elif change == "reword":
             ledger.replace(episode("e1", "They had something"))
         else:
             ledger.management.move([MemoryKey(scope=SCOPE, id="e1")], target_scope="elsewhere")
         assert ledger.conversations.state(SCOPE).previous_summary is None
         assert ledger.conversations.state("user/10").previous_summary == "They had tea"
-        ledger.remove(scope="user/10", id="e2")
+        ledger.remove([MemoryKey(scope="user/10", id="e2")])
         assert ledger.conversations.state("user/10").previous_summary == "They had tea"
 
     def test_a_memory_of_another_scope_is_not_removed(self, ledger: SQLLedger) -> None:
@@ -127,9 +127,9 @@ class RemovalContract:
         add(ledger, list(own.values()))
         for scope in ALIKE:
             others = {other: memory for other, memory in own.items() if other != scope}
-            assert not ledger.remove(scope=scope, id="F1"), scope
-            assert ledger.remove(scope=scope, id="f1"), scope
-            assert not ledger.remove(scope=scope, id="f1"), f"{scope} removed that of another"
+            assert not ledger.remove([MemoryKey(scope=scope, id="F1")]), scope
+            assert ledger.remove([MemoryKey(scope=scope, id="f1")]), scope
+            assert not ledger.remove([MemoryKey(scope=scope, id="f1")]), f"{scope} removed that of another"
             assert {other: ledger.get(scope=other, id="f1") for other in others} == others, f"{scope} was removed"
             add(ledger, [own[scope]])
 
@@ -166,7 +166,7 @@ class RemovalContract:
     def test_a_removal_that_fails_is_undone(self, ledger: SQLLedger) -> None:
         def remove_and_fail() -> None:
             with ledger.transaction():
-                ledger.remove(scope=SCOPE, id="f1")
+                ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
                 ledger.remove_scope("other", include_child_scopes=True)
                 raise ZeroDivisionError
 
@@ -178,7 +178,7 @@ class RemovalContract:
 
     def test_purging_keeps_what_is_there(self, ledger: SQLLedger) -> None:
         _, kept = add(ledger, [fact("f1", scope="other"), fact("f2")])
-        ledger.remove(scope="other", id="f1")
+        ledger.remove([MemoryKey(scope="other", id="f1")])
         ledger.purge()
         assert ledger.eligible(facts_in()) == [kept.id]
         assert ledger.get(scope=SCOPE, id="f2") == fact("f2")

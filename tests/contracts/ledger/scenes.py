@@ -91,7 +91,7 @@ class SceneContract:
             ledger.characters.put(scope, own[scope])
             assert {each: ledger.characters.all(each) for each in ALIKE} == own, f"{scope} was written"
         for scope in ALIKE:
-            ledger.remove(scope=scope, id="e1")
+            ledger.remove([MemoryKey(scope=scope, id="e1")])
             own[scope] = [zoe.model_copy(update={"known_events": ("e2",)}) for zoe in own[scope]]
             assert {each: ledger.characters.all(each) for each in ALIKE} == own, f"{scope} lost an event"
 
@@ -110,8 +110,8 @@ class SceneContract:
         ids = ('e"1', "e1", "e2")
         add(ledger, [scene(its_id) for its_id in ids])
         ledger.characters.put(SCOPE, [_knowing("Zoe", *ids), _knowing("Bob", "e2"), _knowing("Ada")])
-        ledger.remove(scope=SCOPE, id='e"1')
-        ledger.management.remove([MemoryKey(scope=SCOPE, id="e2"), MemoryKey(scope=SCOPE, id="unknown")])
+        ledger.remove([MemoryKey(scope=SCOPE, id='e"1')])
+        ledger.remove([MemoryKey(scope=SCOPE, id="e2"), MemoryKey(scope=SCOPE, id="unknown")])
         assert ledger.characters.all(SCOPE) == [_knowing("Zoe", "e1"), _knowing("Bob"), _knowing("Ada")]
 
     def test_the_id_of_a_memory_that_moves_leaves_what_characters_know_where_it_was(self, ledger: SQLLedger) -> None:
@@ -128,10 +128,10 @@ class SceneContract:
     def test_characters_go_with_the_last_scene_of_their_scope(self, ledger: SQLLedger, change: str) -> None:
         add(ledger, [scene("e1"), fact("f1")])
         ledger.characters.put(SCOPE, [_knowing("Zoe", "e1")])
-        ledger.remove(scope=SCOPE, id="f1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
         assert ledger.characters.all(SCOPE) == [_knowing("Zoe", "e1")]
         if change == "remove":
-            ledger.remove(scope=SCOPE, id="e1")
+            ledger.remove([MemoryKey(scope=SCOPE, id="e1")])
         else:
             ledger.management.move([MemoryKey(scope=SCOPE, id="e1")], target_scope="elsewhere")
         assert ledger.characters.all(SCOPE) == ledger.characters.all("elsewhere") == []

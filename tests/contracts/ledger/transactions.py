@@ -20,7 +20,7 @@ from contracts.samples import (
 )
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
-from memory_retrievers.models import Kind
+from memory_retrievers.models import Kind, MemoryKey
 from memory_retrievers.models.selection import Passage
 
 _PER_THREAD: Final = 10
@@ -30,7 +30,7 @@ _CALLS: Final[dict[str, Callable[[SQLLedger], object]]] = {
     "get": lambda ledger: ledger.get(scope=SCOPE, id="f1"),
     "invalidate": lambda ledger: ledger.invalidate(scope=SCOPE, id="f1", at=NOW),
     "replace": lambda ledger: ledger.replace(fact("f1")),
-    "remove": lambda ledger: ledger.remove(scope=SCOPE, id="f1"),
+    "remove": lambda ledger: ledger.remove([MemoryKey(scope=SCOPE, id="f1")]),
     "remove_scope": lambda ledger: ledger.remove_scope(SCOPE, include_child_scopes=True),
     "purge": lambda ledger: ledger.purge(),
     "passages_of": lambda ledger: ledger.passages_of(SCOPE),

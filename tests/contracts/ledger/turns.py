@@ -148,7 +148,7 @@ class TurnContract:
         assert len(ledger.layout(_EVERY).passages) == 4
         ledger.remove_passages([second[1].id])
         assert len(ledger.layout(_EVERY).passages) == 3
-        ledger.remove(scope=SCOPE, id="e1")
+        ledger.remove([MemoryKey(scope=SCOPE, id="e1")])
         assert ledger.layout(_EVERY).passages.tolist() == [second[0].id]
         assert first[0].id not in ledger.eligible(_EVERY)
 
