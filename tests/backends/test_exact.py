@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from contracts import VectorIndexContract
-from contracts.samples import NOW, SCOPE, add, fact, facts_in, ranking
+from contracts.samples import NOW, SCOPE, add, fact, facts_in, indexed, ranking
 
 from memory_retrievers.backends import vectors as exact
 from memory_retrievers.backends.sqlite import SQLiteLedger
@@ -37,7 +37,7 @@ class TestExactVectorIndexWithoutSnapshots(VectorIndexContract):
 
 
 def _store(ledger, number, *, scope=SCOPE, category=Category.NOTE):
-    first = len(ledger.indexed(facts_in(scope)))
+    first = len(indexed(ledger, facts_in(scope)))
     memories = [fact(f"f{first + n}", scope=scope, category=category) for n in range(number)]
     return [passage.id for passage in add(ledger, memories, np.tile(NORTH, (number, 1)))]
 

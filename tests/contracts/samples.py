@@ -170,6 +170,12 @@ def episodes_in(scope: str = SCOPE, *, include_child_scopes: bool = False, now: 
     return Selection(scope=scope, kind=Kind.EPISODIC, now=now, include_child_scopes=include_child_scopes)
 
 
+def indexed(ledger: SQLLedger, selection: Selection) -> list[int]:
+    """The ids of all passages of the selection's scope and fields, whatever their state, ascending."""
+    ids: list[int] = ledger.columns(selection).columns["ids"].tolist()
+    return ids
+
+
 def add(ledger: SQLLedger, memories: Sequence[AnyMemory], vectors: Vectors | None = None) -> list[Passage]:
     """Store memories, each with its search text as its one passage."""
     if vectors is None:

@@ -29,6 +29,7 @@ from contracts.samples import (
     episodes_in,
     fact,
     facts_in,
+    indexed,
     ranking,
 )
 from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -67,7 +68,7 @@ def _store(ledger: SQLLedger, memories: Sequence[AnyMemory], vectors: Vectors) -
 
 
 def _store_facts(ledger: SQLLedger, vectors: Vectors, *, scope: str = SCOPE) -> list[int]:
-    first = len(ledger.indexed(facts_in(scope)))
+    first = len(indexed(ledger, facts_in(scope)))
     return _store(ledger, [fact(f"f{first + n}", scope=scope) for n in range(len(vectors))], vectors)
 
 

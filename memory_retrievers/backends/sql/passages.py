@@ -61,11 +61,6 @@ class StoredPassages(Part):
                 WHERE {where.searched(selection)} AND {where.where(dialect, selection)}"""
         return where.laid_out(self.query(f"SELECT {where.LAYOUT} {seen}", values))
 
-    def indexed(self, selection: Selection) -> list[int]:
-        """List the ids of all passages of the selection's scope and fields, whatever their state, ascending."""
-        seen = where.seen(self.dialect, selection, whatever_state=True)
-        return sorted(self.column(f"SELECT p.id {seen}", where.parameters(self.dialect, selection)))
-
     def vectors(self, passages: Sequence[int]) -> tuple[list[int], Vectors]:
         """Read the ids, ascending, and vectors, shape (n, d), of those n of the given passages that exist."""
         which = self.dialect.among("passage", ":ids")

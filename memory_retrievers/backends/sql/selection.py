@@ -123,18 +123,11 @@ def index(selection: Selection) -> str:
     return "memories_by_origin" if selection.origins else "memories_by_state"
 
 
-def seen(dialect: Dialect, selection: Selection, *, whatever_state: bool = False) -> str:
-    """SQL for the memories ``m`` of a selection with their searched passages ``p``; by memory, not by passage.
-
-    Args:
-        dialect: The SQL dialect.
-        selection: The selection.
-        whatever_state: All of its scope and kind, without its filters.
-    """
-    condition = in_scope(selection) if whatever_state else where(dialect, selection)
+def seen(dialect: Dialect, selection: Selection) -> str:
+    """SQL for the memories ``m`` of a selection with their searched passages ``p``; by memory, not by passage."""
     return f"""FROM memories m {dialect.indexed_by(index(selection))} {dialect.in_order} passages p
         ON p.memory = m.row {dialect.beside("p", "m")}
-        WHERE {searched(selection)} AND {condition}"""
+        WHERE {searched(selection)} AND {where(dialect, selection)}"""
 
 
 def _origins(selection: Selection) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from hypothesis import strategies as st
 
-from contracts.samples import SCOPE, add, fact, facts_in, ranking
+from contracts.samples import SCOPE, add, fact, facts_in, indexed, ranking
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.models import AnyMemory, MemoryKey
 from memory_retrievers.models.selection import Selection
@@ -34,7 +34,7 @@ def store(ledger: SQLLedger, index: KeywordIndex, memories: Sequence[AnyMemory])
 
 def store_facts(ledger: SQLLedger, index: KeywordIndex, texts: Sequence[str], *, scope: str = SCOPE) -> list[int]:
     """The same of new facts of these texts."""
-    first = len(ledger.indexed(facts_in(scope)))
+    first = len(indexed(ledger, facts_in(scope)))
     return store(ledger, index, [fact(f"f{first + n}", text, scope=scope) for n, text in enumerate(texts)])
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from contracts.samples import NOW, SCOPE, add, episode, episodes_in, fact, facts_in
+from contracts.samples import NOW, SCOPE, add, episode, episodes_in, fact, facts_in, indexed
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import Category
@@ -35,7 +35,7 @@ class ChangeContract:
         (new,) = ledger.replace(fact("f1", "coffee"), [_passage("coffee")])
         assert new.id > other.id
         assert (new.memory, new.scope, new.kind, new.text) == (old.memory, SCOPE, "semantic", "coffee")
-        assert ledger.indexed(facts_in()) == ledger.eligible(facts_in()) == [other.id, new.id]
+        assert indexed(ledger, facts_in()) == ledger.eligible(facts_in()) == [other.id, new.id]
         assert ledger.texts([old.id, new.id]) == {new.id: "coffee"}
         assert ledger.vectors([old.id, new.id])[0] == [new.id]
 

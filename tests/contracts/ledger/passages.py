@@ -23,6 +23,7 @@ from contracts.samples import (
     fact,
     facts_in,
     fresh_scope,
+    indexed,
 )
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.models import AnyMemory, Category
@@ -106,7 +107,7 @@ class PassageContract:
         passages = add(ledger, [fact(f"f{number}", scope=scope) for number, scope in enumerate(ALIKE)])
         own = {passage.scope: [passage.id] for passage in passages}
         assert {scope: ledger.eligible(facts_in(scope)) for scope in ALIKE} == own
-        assert {scope: ledger.indexed(facts_in(scope)) for scope in ALIKE} == own
+        assert {scope: indexed(ledger, facts_in(scope)) for scope in ALIKE} == own
 
     def test_child_scopes_are_all_below_and_none_beside(self, ledger: SQLLedger) -> None:
         memories = [fact("f1", scope=scope) for scopes in zip(BESIDE, BELOW, strict=False) for scope in scopes]
@@ -115,7 +116,7 @@ class PassageContract:
         selection = facts_in(include_child_scopes=True)
         assert len(inside) == 1 + len(BELOW)
         assert ledger.eligible(selection) == inside
-        assert ledger.indexed(selection) == inside
+        assert indexed(ledger, selection) == inside
 
     @pytest.mark.parametrize("scope", ["100%", "a_b", "a*", "[ab]", "a\\b", "a'b", 'a"b'])
     def test_no_scope_is_a_pattern_for_its_children(self, ledger: SQLLedger, scope: str) -> None:
@@ -131,8 +132,8 @@ class PassageContract:
         of_fact, of_episode = (passage.id for passage in add(ledger, [fact("f1"), episode("e1")]))
         assert ledger.eligible(facts_in()) == [of_fact]
         assert ledger.eligible(episodes_in()) == [of_episode]
-        assert ledger.indexed(facts_in()) == [of_fact]
-        assert ledger.indexed(episodes_in()) == [of_episode]
+        assert indexed(ledger, facts_in()) == [of_fact]
+        assert indexed(ledger, episodes_in()) == [of_episode]
 
     @pytest.mark.parametrize("expired", [fact("gone", expires_at=NOW), episode("gone", expires_at=NOW)])
     def test_a_memory_is_invisible_from_the_moment_it_expires(self, ledger: SQLLedger, expired: AnyMemory) -> None:
@@ -157,10 +158,10 @@ class PassageContract:
     def test_words_are_counted_over_every_passage_whatever_its_state(self, ledger: SQLLedger) -> None:
         memories = [fact("f1"), fact("f2", invalid_at=NOW), fact("f3", expires_at=NOW)]
         ids = [passage.id for passage in add(ledger, memories)]
-        assert ledger.indexed(facts_in(category=Category.GOAL)) == ids
+        assert indexed(ledger, facts_in(category=Category.GOAL)) == ids
 
     def test_an_unknown_scope_holds_nothing(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("f1")])
         for selection in (facts_in("nobody"), facts_in("nobody", include_child_scopes=True)):
             assert ledger.eligible(selection) == []
-            assert ledger.indexed(selection) == []
+            assert indexed(ledger, selection) == []

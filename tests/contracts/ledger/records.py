@@ -17,6 +17,7 @@ from contracts.samples import (
     fact,
     facts_in,
     fresh_scope,
+    indexed,
     review,
 )
 from contracts.strategies import memories
@@ -67,7 +68,7 @@ class RecordContract:
         add(ledger, [fact("f1")])
         with ledger.database.reading(), ledger.database.reading():
             assert ledger.get(scope=SCOPE, id="f1") is not None
-            assert ledger.eligible(facts_in()) == ledger.indexed(facts_in())
+            assert ledger.eligible(facts_in()) == indexed(ledger, facts_in())
         ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
         with ledger.database.reading():
             assert ledger.get(scope=SCOPE, id="f1") is None

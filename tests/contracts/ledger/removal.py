@@ -17,6 +17,7 @@ from contracts.samples import (
     episodes_in,
     fact,
     facts_in,
+    indexed,
     review,
 )
 from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -33,7 +34,7 @@ class RemovalContract:
         gone, kept = add(ledger, [fact("f1"), fact("f2", "coffee")])
         assert ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
         assert ledger.get(scope=SCOPE, id="f1") is None
-        assert ledger.indexed(facts_in()) == ledger.eligible(facts_in()) == [kept.id]
+        assert indexed(ledger, facts_in()) == ledger.eligible(facts_in()) == [kept.id]
         assert ledger.texts([gone.id, kept.id]) == {kept.id: "coffee"}
         assert ledger.vectors([gone.id, kept.id])[0] == [kept.id]
         assert list(ledger.owners([gone.id, kept.id])) == [kept.id]

@@ -16,6 +16,7 @@ from contracts.samples import (
     episode,
     fact,
     facts_in,
+    indexed,
     review,
 )
 from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -37,7 +38,7 @@ _CALLS: Final[dict[str, Callable[[SQLLedger], object]]] = {
     "page": lambda ledger: ledger.page(SCOPE, kinds=tuple(Kind), after=None, limit=1, now=NOW),
     "expired": lambda ledger: ledger.expired(NOW),
     "eligible": lambda ledger: ledger.eligible(facts_in()),
-    "indexed": lambda ledger: ledger.indexed(facts_in()),
+    "indexed": lambda ledger: indexed(ledger, facts_in()),
     "vectors": lambda ledger: ledger.vectors([1]),
     "texts": lambda ledger: ledger.texts([1]),
     "owners": lambda ledger: ledger.owners([1]),
@@ -76,7 +77,7 @@ def _holds_only(ledger: SQLLedger, id: str) -> bool:
     return (
         kept == fact(id)
         and ledger.scopes() == [SCOPE]
-        and len(ledger.indexed(facts_in())) == 1
+        and len(indexed(ledger, facts_in())) == 1
         and not ledger.notes()
         and not ledger.pending_reviews(SCOPE)
     )
@@ -209,7 +210,7 @@ class TransactionContract:
 
         (winner,) = (number for number in at_once(claim) if number is not None)
         assert ledger.get(scope=SCOPE, id="wanted") == fact("wanted", f"text {winner}")
-        assert len(ledger.indexed(facts_in())) == 1
+        assert len(indexed(ledger, facts_in())) == 1
 
     def test_closing_twice_does_nothing(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("f1")])

@@ -25,6 +25,7 @@ from contracts.samples import (
     fact,
     facts_in,
     fresh_scope,
+    indexed,
 )
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.errors import NotFoundError
@@ -77,8 +78,8 @@ class TurnContract:
 
     def test_messages_are_searched_only_where_that_is_asked_for(self, ledger: SQLLedger) -> None:
         whole, *turns = (passage.id for passage in _add(ledger, episode("e1"), [_turn(0), _turn(1)]))
-        assert ledger.eligible(episodes_in()) == ledger.indexed(episodes_in()) == [whole]
-        assert ledger.eligible(_EVERY) == ledger.indexed(_EVERY) == [whole, *turns]
+        assert ledger.eligible(episodes_in()) == indexed(ledger, episodes_in()) == [whole]
+        assert ledger.eligible(_EVERY) == indexed(ledger, _EVERY) == [whole, *turns]
         assert ledger.eligible(episodes_in(), among=[whole, *turns]) == [whole]
         assert ledger.eligible(_EVERY, among=[*turns, whole]) == [whole, *turns]
 
@@ -164,7 +165,7 @@ class TurnContract:
         stored = {scope: _add(ledger, episode("e1", scope=scope), [_turn(0)]) for scope in (SCOPE, *BELOW, *BESIDE)}
         inside = sorted(passage.id for scope in (SCOPE, *BELOW) for passage in stored[scope])
         below = replace(_EVERY, include_child_scopes=True)
-        assert ledger.eligible(below) == ledger.indexed(below) == inside
+        assert ledger.eligible(below) == indexed(ledger, below) == inside
         assert sorted(ledger.layout(below).passages.tolist()) == inside
         assert ledger.size(below, at_most=1000) == len(inside)
 
