@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from memory_retrievers.errors import ValidationError
@@ -94,11 +95,19 @@ class RetrievalResult:
 
         With ``explain`` also each memory's explanation, scope, metadata and tags, and when it was asked.
         """
+        found: JsonObject = {
+            "semantic": [
+                _fact(hit.memory) | {"score": _rounded(hit.explanation.fused_score)} | _standing(hit, explain=explain)
+                for hit in self.semantic
+            ],
+            "episodic": [
+                _episode(hit.memory) | {"score": _rounded(hit.score)} | _standing(hit, explain=explain)
+                for hit in self.episodic
+            ],
+        }
         if explain:
-            return explained_memories(
-                self.semantic, self.episodic, now=self.now, fact_display_length=self.fact_display_length
-            )
-        return raw_memories(self.semantic, self.episodic)
+            found |= {"now": _with_offset(self.now), "fact_display_length": self.fact_display_length}
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,10 +148,14 @@ class RecentResult:
 
         With ``explain`` also each memory's scope, metadata and tags, and when it was asked.
         """
+        found: JsonObject = {} if self.semantic is None else {"semantic": list(map(_fact, self.semantic))}
+        found["episodic"] = list(map(_episode, self.episodic))
         if not explain:
-            return raw_recent(self.episodic, self.semantic)
-        explained = explained_recent(self.episodic, self.semantic, now=self.now)
-        return explained if self.semantic is None else explained | {"fact_display_length": self.fact_display_length}
+            return found
+        for record, memory in zip(chain.from_iterable(found.values()), self, strict=True):
+            record.update(_belongings(memory))
+        found["now"] = _with_offset(self.now)
+        return found if self.semantic is None else found | {"fact_display_length": self.fact_display_length}
 
 
 def parse_detail(detail: DetailLevel | str) -> DetailLevel:
@@ -213,81 +226,14 @@ def _with_offset(moment: datetime) -> str:
     return moment.isoformat() if moment.utcoffset() else iso(moment)
 
 
-def raw_memories(
-    facts: Sequence[RetrievedMemory[SemanticMemory]], episodes: Sequence[RetrievedMemory[EpisodicMemory]]
-) -> JsonObject:
-    """Retrieved memories as JSON, in rank order, messages always complete.
-
-    A fact's score is the fused score as it is, at most 0.0328 with two lists; an episode's is the final one, up to 1.
-    Relevance stands beside it, but for rank fusion, which has none.
-    """
-    return {
-        "semantic": [
-            _fact(fact.memory) | {"score": _rounded(fact.explanation.fused_score)} | _relevance(fact) for fact in facts
-        ],
-        "episodic": [
-            _episode(episode.memory) | {"score": _rounded(episode.score)} | _relevance(episode) for episode in episodes
-        ],
-    }
-
-
-def _relevance(hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> JsonObject:
-    return {"relevance": _rounded(hit.relevance)} if hit.is_judged else {}
-
-
-def explained_memories(
-    facts: Sequence[RetrievedMemory[SemanticMemory]],
-    episodes: Sequence[RetrievedMemory[EpisodicMemory]],
-    *,
-    now: datetime,
-    fact_display_length: int | None,
-) -> JsonObject:
-    """Retrieved memories as JSON with everything that a remote client needs to rebuild the result.
-
-    That adds each memory's explanation and matching messages, in full precision.
-
-    Args:
-        facts: In rank order.
-        episodes: In rank order.
-        now: The moment of the retrieval.
-        fact_display_length: Length that facts are cut to when rendered, in characters; None renders as specified.
-    """
-    raw = raw_memories(facts, episodes)
-    return {
-        "semantic": [_explained(*pair) for pair in zip(raw["semantic"], facts, strict=True)],
-        "episodic": [_explained(*pair) for pair in zip(raw["episodic"], episodes, strict=True)],
-        "now": _with_offset(now),
-        "fact_display_length": fact_display_length,
-    }
-
-
-def explained_recent(
-    episodes: Sequence[EpisodicMemory], facts: Sequence[SemanticMemory] | None = None, *, now: datetime
-) -> JsonObject:
-    """Newest memories as JSON with their surrounding metadata, and the moment of the request.
-
-    Args:
-        episodes: In the order in which they are shown.
-        facts: Likewise; None tells of none, not even that there are none.
-        now: The moment.
-    """
-    found: JsonObject = {} if facts is None else {"semantic": [_fact(fact) | _belongings(fact) for fact in facts]}
-    return found | {
-        "episodic": [_episode(episode) | _belongings(episode) for episode in episodes],
-        "now": _with_offset(now),
-    }
-
-
-def raw_recent(episodes: Sequence[EpisodicMemory], facts: Sequence[SemanticMemory] | None = None) -> JsonObject:
-    """Memories in the order given, without scores; None tells of no facts, not even that there are none."""
-    found: JsonObject = {} if facts is None else {"semantic": [_fact(fact) for fact in facts]}
-    return found | {"episodic": [_episode(episode) for episode in episodes]}
-
-
-def _explained(raw: JsonObject, hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> JsonObject:
+def _standing(hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory], *, explain: bool) -> JsonObject:
+    """The relevance of a hit, if it has one; to explain it, in full precision, all else that is known of it."""
+    relevance: JsonObject = {"relevance": _rounded(hit.relevance)} if hit.is_judged else {}
+    if not explain:
+        return relevance
     matches = [{"part": match.part, "messages": list(match.messages), "score": match.score} for match in hit.matches]
     found = {"relevance": hit.relevance, "explanation": asdict(hit.explanation), "matches": matches}
-    return raw | _belongings(hit.memory) | found
+    return relevance | _belongings(hit.memory) | found
 
 
 def _belongings(memory: SemanticMemory | EpisodicMemory) -> JsonObject:

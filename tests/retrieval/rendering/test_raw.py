@@ -8,7 +8,7 @@ import pytest
 
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.messages import Message
-from memory_retrievers.retrieval.results import raw_memories, raw_recent
+from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 
 NINE = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
@@ -20,6 +20,10 @@ WORKED_EXAMPLE = """
   "start_at":"2026-03-01T08:55:00Z","end_at":"2026-03-01T09:00:00Z","created_at":"2026-03-01T09:00:00Z",
   "last_reviewed_at":"2026-03-01T09:00:00Z","consolidated_at":null,"score":0.923817}]}
 """
+
+
+def raw_memories(facts, episodes):
+    return RetrievalResult(query="", scope="c1", now=NINE, semantic=facts, episodic=episodes).to_dict()
 
 
 def compact(text):
@@ -91,7 +95,7 @@ def test_texts_are_as_they_were_given(make_episode):
 
 
 def test_recent_episodes_have_no_score(episode):
-    recent = raw_recent([episode.memory])
+    recent = RecentResult(now=NINE, episodic=(episode.memory,)).to_dict()
     scored = raw_memories([], [episode])["episodic"][0]
     assert recent == {"episodic": [{key: value for key, value in scored.items() if key != "score"}]}
 
