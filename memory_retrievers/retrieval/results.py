@@ -79,16 +79,31 @@ class RetrievalResult:
         Raises:
             ValidationError: The detail level is unknown, or ``max_tokens`` is not a whole number from 0 on.
         """
-        return retrieved_block(
-            self.semantic,
-            self.episodic,
-            query=self.query,
-            now=self.now,
-            detail=parse_detail(detail),
-            fact_display_length=self.fact_display_length,
-            max_tokens=parse_budget(max_tokens),
-            token_counter=token_counter,
-        )
+        level, room, length = parse_detail(detail), parse_budget(max_tokens), self.fact_display_length
+        facts = self.semantic if length is None else ArrangedFacts(self.semantic)
+        episodes: Sequence[RetrievedMemory[EpisodicMemory]] = self.episodic
+        if room is not None:
+            episodes = with_long_messages_cut(episodes, query=self.query, max_tokens=room, token_counter=token_counter)
+        # 1. the layout
+        with_excerpts = level is DetailLevel.EXCERPTS
+        turns = matched_turns(episodes, query=self.query) if with_excerpts or room is not None else []
+        block: Callable[[RenderPlan], str]
+        if with_excerpts:
+            block = partial(
+                excerpt_block, facts, episodes, turns=turns, zone=self.now.tzinfo, fact_display_length=length
+            )
+        else:
+            by_turns = shown_by_turns(episodes, detail=level)
+            block = partial(
+                markdown_block, facts, episodes, now=self.now, fact_display_length=length, by_turns=by_turns
+            )
+        # 2. as much as fits, or else what the level shows
+        if room is not None:
+            every = steps(facts, episodes, detail=level, turns=turns)
+            return fitted(every, block=block, token_counter=token_counter, max_tokens=room)
+        if with_excerpts:
+            return block(best_excerpts(facts, episodes, turns=turns))
+        return block(plan_of_level(facts, episodes, detail=level))
 
     def to_dict(self, *, explain: bool = False) -> JsonObject:
         """The raw form (specification §2.8): complete records; facts carry the fused score, episodes the final one.
@@ -164,58 +179,6 @@ def parse_detail(detail: DetailLevel | str) -> DetailLevel:
         return DetailLevel(str(detail).strip().lower())
     except ValueError:
         raise ValidationError(f"unknown detail {str(detail)[:80]!r}; one of: {', '.join(DetailLevel)}") from None
-
-
-def retrieved_block(
-    facts: Sequence[RetrievedMemory[SemanticMemory]],
-    episodes: Sequence[RetrievedMemory[EpisodicMemory]],
-    *,
-    query: str = "",
-    now: datetime,
-    detail: DetailLevel = DetailLevel.AUTO,
-    fact_display_length: int | None = None,
-    max_tokens: int | None = None,
-    token_counter: Callable[[str], int] = estimate_tokens,
-) -> str:
-    """Render retrieved memories for a model to read; empty if there are none, or if nothing fits.
-
-    Args:
-        facts: In rank order.
-        episodes: In rank order.
-        query: What was asked; of a list the turns are spread over more episodes.
-        now: The moment from which "2 days ago" is counted.
-        detail: How deep each episode is rendered, at most where there is a budget.
-        fact_display_length: Longer facts are cut to this many characters, the last being ``…``; None renders facts as
-            specified: whole, and with the number of their sources even if that is 0.
-        max_tokens: The text has no more tokens than this; None is no budget.
-        token_counter: How many tokens a text is.
-    """
-    facts = facts if fact_display_length is None else ArrangedFacts(facts)
-    if max_tokens is not None:
-        episodes = with_long_messages_cut(episodes, query=query, max_tokens=max_tokens, token_counter=token_counter)
-    elif detail is not DetailLevel.EXCERPTS:
-        plan, by_turns = plan_of_level(facts, episodes, detail=detail), shown_by_turns(episodes, detail=detail)
-        return markdown_block(
-            facts, episodes, plan, now=now, fact_display_length=fact_display_length, by_turns=by_turns
-        )
-    # 1. the layout
-    turns = matched_turns(episodes, query=query)
-    block: Callable[[RenderPlan], str]
-    if detail is DetailLevel.EXCERPTS:
-        block = partial(
-            excerpt_block, facts, episodes, turns=turns, zone=now.tzinfo, fact_display_length=fact_display_length
-        )
-    else:
-        by_turns = shown_by_turns(episodes, detail=detail)
-        block = partial(
-            markdown_block, facts, episodes, now=now, fact_display_length=fact_display_length, by_turns=by_turns
-        )
-    # 2. as much as fits
-    if max_tokens is not None:
-        every = steps(facts, episodes, detail=detail, turns=turns)
-        return fitted(every, block=block, token_counter=token_counter, max_tokens=max_tokens)
-    # 3. or the best excerpts
-    return block(best_excerpts(facts, episodes, turns=turns))
 
 
 _DECIMALS = 6
@@ -372,19 +335,9 @@ def _lines_of(profile: Profile) -> list[str]:
     return profile_lines(profile.facts, display_length=profile.fact_display_length, zone=zone)
 
 
-def profile_of(
-    scope: str, facts: Sequence[SemanticMemory], *, fact_display_length: int | None, time_zone: str
-) -> Profile:
-    """Put the facts of a profile in order.
-
-    Args:
-        scope: Their scope.
-        facts: In any order.
-        fact_display_length: Longer facts are cut in markdown; None shows them whole.
-        time_zone: Name of the time zone of the days in markdown.
-    """
-    ordered = sorted(facts, key=lambda fact: (_place(fact), iso(fact.created_at), fact.id))
-    return Profile(scope=scope, facts=tuple(ordered), fact_display_length=fact_display_length, time_zone=time_zone)
+def profile_order(fact: SemanticMemory) -> tuple[int, str, str]:
+    """Where a fact stands in a profile."""
+    return _place(fact), iso(fact.created_at), fact.id
 
 
 def _place(fact: SemanticMemory) -> int:

@@ -31,7 +31,7 @@ from memory_retrievers.retrieval.request import (
     is_visible,
     parse_limit,
 )
-from memory_retrievers.retrieval.results import MOST_FACTS, Profile, RecentResult, RetrievalResult, profile_of
+from memory_retrievers.retrieval.results import MOST_FACTS, Profile, RecentResult, RetrievalResult, profile_order
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages
 from memory_retrievers.text.dates import tells_time
@@ -286,8 +286,12 @@ class HybridRetriever:
         """Read what a model should always know of a scope."""
         parsed = scopes.parse(scope)
         facts = self._store.ledger.profile_facts(scope=parsed, limit=MOST_FACTS, now=self._store.now())
-        settings = self._settings
-        return profile_of(parsed, facts, fact_display_length=settings.fact_display_length, time_zone=settings.time_zone)
+        return Profile(
+            scope=parsed,
+            facts=tuple(sorted(facts, key=profile_order)),
+            fact_display_length=self._settings.fact_display_length,
+            time_zone=self._settings.time_zone,
+        )
 
     def page(
         self, scope: str, *, kind: Kind | str | None, cursor: str | None, limit: int, filters: Filters = EVERYTHING

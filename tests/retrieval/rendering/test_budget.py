@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rendered import retrieved_block
 
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.results import Match
 from memory_retrievers.retrieval.budget import fitted, steps
 from memory_retrievers.retrieval.excerpts import matched_turns
 from memory_retrievers.retrieval.markdown import RenderPlan
-from memory_retrievers.retrieval.results import retrieved_block
 from memory_retrievers.text.analysis import estimate_tokens
 
 SPECIFIED_LEVELS = [level for level in DetailLevel if level is not DetailLevel.EXCERPTS]

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rendered import retrieved_block
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import DetailLevel, SummaryBy
@@ -13,7 +14,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Match
 from memory_retrievers.retrieval.documents import documents
 from memory_retrievers.retrieval.excerpts import MOST_TURNS, MatchedTurn, matched_turns
-from memory_retrievers.retrieval.results import RetrievalResult, retrieved_block
+from memory_retrievers.retrieval.results import RetrievalResult
 from memory_retrievers.text import one_line
 
 from .test_markdown import _blocks, _forced, nasty_text

@@ -9,12 +9,12 @@ import pytest
 from cases import try_each
 from hypothesis import given
 from hypothesis import strategies as st
+from rendered import retrieved_block
 
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import CharacterState, SceneDetails
 from memory_retrievers.retrieval.markdown import notes, recent_block
-from memory_retrievers.retrieval.results import retrieved_block
 from memory_retrievers.scene.render import scene_block
 from memory_retrievers.text import for_terminals, indexed_line, json_for_terminals, one_line, quote
 

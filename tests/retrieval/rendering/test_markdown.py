@@ -10,11 +10,11 @@ from cases import try_each
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from rendered import retrieved_block
 
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.messages import Message
 from memory_retrievers.retrieval.markdown import NO_RECENT_MEMORIES, recent_block
-from memory_retrievers.retrieval.results import retrieved_block
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 HELLO = [("user", "Hello")]
