@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 from memory_retrievers.backends.sql import characters, conversations, events, facts, management, removal
 from memory_retrievers.backends.sql.connection import Connection, Dialect, Whole, one
 from memory_retrievers.backends.sql.requests import OTHER_NOTES
-from memory_retrievers.backends.sql.rows import COLUMNS, UNREADABLE, decode, readable
+from memory_retrievers.backends.sql.rows import BELOW, COLUMNS, UNREADABLE, below, decode, readable
 from memory_retrievers.errors import BackendError
-from memory_retrievers.models import Kind, scopes
+from memory_retrievers.models import Kind
 from memory_retrievers.models.contents import Contents, StoredMemory, StoredQueue
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.messages import Message
@@ -32,9 +32,8 @@ _PASSAGES: Final = """
     SELECT p.memory, p.part, p.speaker, p.tells_time, c.text, c.vector, c.tokens
     FROM passages p LEFT JOIN passage_contents c ON c.passage = p.id WHERE
 """
-_SCOPES: Final = """
-    SELECT id FROM scopes
-    WHERE CAST(:scope AS TEXT) IS NULL OR scope = :scope OR (scope >= :children AND scope < :children_end)
+_SCOPES: Final = f"""
+    SELECT id FROM scopes WHERE CAST(:scope AS TEXT) IS NULL OR {BELOW}
 """
 _LOGGED_SCOPES: Final = f"SELECT id FROM scopes WHERE id IN ({_SCOPES}) AND NOT ({removal.EMPTY_SCOPES})"
 """An entry without a memory belongs to what else its scope holds: where that is gone, it is on its way out too."""
@@ -78,8 +77,8 @@ class RawMemory(NamedTuple):
 
 def read_contents(connection: Connection, scope: str | None) -> Contents:
     """Read a scope and those below it, or all; the connection must stay on one snapshot until the end."""
-    children, children_end = (None, None) if scope is None else scopes.child_range(scope)
-    whole = Whole(connection, _SCOPES, {"scope": scope, "children": children, "children_end": children_end})
+    everything = dict.fromkeys(("scope", "first", "behind"))
+    whole = Whole(connection, _SCOPES, everything if scope is None else below(scope))
     part = _part(connection.dialect)
     counted = {name: f"SELECT {counting.format(part=part)}" for name, counting in _COUNTED.items()}
     return Contents(

@@ -14,8 +14,8 @@ from typing import Any, Final
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Cursor, Database, Part, Whole, joining, one
 from memory_retrievers.backends.sql.requests import under_way
-from memory_retrievers.backends.sql.rows import encode_time, readable
-from memory_retrievers.models import MemoryKey, scopes
+from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, readable
+from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.management import Channel, MemoryEvent, MemoryEventType, acting
 
@@ -121,10 +121,9 @@ class SQLEvents(Part):
 
     def unheard_since(self, scope: str) -> datetime | None:
         """Return when queued messages of a scope, or below, were last forgotten, which what was asked may quote."""
-        within = "SELECT id FROM scopes WHERE scope = :scope OR (scope >= :first AND scope < :behind)"
+        within = f"SELECT id FROM scopes WHERE {BELOW}"
         last = f"SELECT max(at) FROM events WHERE scope_id IN ({within}) AND memory IS NULL AND fields = :fields"
-        first, behind = scopes.child_range(scope)
-        at = self.value(last, {"scope": scope, "first": first, "behind": behind, "fields": _MESSAGES})
+        at = self.value(last, below(scope) | {"fields": _MESSAGES})
         return None if at is None else moment(at)
 
     def note_imported(self, *, at: datetime) -> None:

@@ -10,17 +10,14 @@ from typing import Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql.connection import Dialect, Part, scope_id_of
 from memory_retrievers.backends.sql.memories import insert_passages, overwrite_row
-from memory_retrievers.backends.sql.removal import SCOPE_AND_CHILDREN, scope_values
-from memory_retrievers.backends.sql.rows import encode, encode_json, encode_time, ids_by_scope, readable
+from memory_retrievers.backends.sql.rows import BELOW, below, encode, encode_json, encode_time, ids_by_scope, readable
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import moment
-from memory_retrievers.models.scopes import child_range
 from memory_retrievers.models.selection import NewPassage, Passage
 from memory_retrievers.models.storage import ItemCondition, StoredItem
 from memory_retrievers.text.passages import ITEM_LENGTHS
 
-_BELOW: Final = "(p.scope = :scope OR (p.scope >= :first AND p.scope < :behind))"
 _IS_ITEM: Final = """m.origin = 'store' AND m.kind = 'semantic' AND m.invalid_at IS NULL
     AND (m.expires_at IS NULL OR m.expires_at > :now)"""
 _FIELDS: Final = """m.row, p.scope, m.id, m.origin = 'store' AND m.kind = 'semantic', m.invalid_at IS NULL,
@@ -70,12 +67,12 @@ class SQLItems(Part):
             limit: At most so many; None sets no limit.
         """
         most = 2**62 if limit is None else limit
-        values = _below(scope) | {"now": encode_time(now), "limit": most, "offset": offset}
+        values = below(scope) | {"now": encode_time(now), "limit": most, "offset": offset}
         values["most"] = min(most + offset, 2**62)
         wanted = " AND ".join([_IS_ITEM, *_holding(self.dialect, conditions, values)])
         # with conditions all are looked at anyway
         items = self.dialect.items_by_row(wanted) if conditions else self.dialect.newest_items(wanted)
-        sql = f"SELECT {_FIELDS} FROM {items} WHERE {_BELOW} ORDER BY {_NEWEST} LIMIT :limit OFFSET :offset"
+        sql = f"SELECT {_FIELDS} FROM {items} WHERE {BELOW} ORDER BY {_NEWEST} LIMIT :limit OFFSET :offset"
         return _items(self.query(sql, values))
 
     def rows(
@@ -89,9 +86,9 @@ class SQLItems(Part):
             conditions: What holds of the value of an item.
             limit: At most so many; None sets no limit.
         """
-        values = _below(scope) | {"now": encode_time(now), "limit": 2**62 if limit is None else limit}
+        values = below(scope) | {"now": encode_time(now), "limit": 2**62 if limit is None else limit}
         wanted = " AND ".join([_IS_ITEM, *_holding(self.dialect, conditions, values)])
-        return self.column(f"SELECT m.row FROM {self.dialect.items_by_row(wanted)} WHERE {_BELOW} LIMIT :limit", values)
+        return self.column(f"SELECT m.row FROM {self.dialect.items_by_row(wanted)} WHERE {BELOW} LIMIT :limit", values)
 
     def load(self, rows: Sequence[int], *, now: datetime, conditions: Sequence[ItemCondition]) -> dict[int, StoredItem]:
         """Read the items of these rows that fit, by row.
@@ -115,11 +112,11 @@ class SQLItems(Part):
     def scopes(self, scope: str, *, now: datetime) -> list[str]:
         """List the scopes of a scope and those below it that hold items that have not expired by a time, sorted."""
         return self.column(
-            f"""SELECT s.scope FROM scopes s WHERE {SCOPE_AND_CHILDREN} AND
+            f"""SELECT s.scope FROM scopes s WHERE {BELOW} AND
             (SELECT 1 FROM memories m {self.dialect.indexed_by("memories_by_origin")}
                 WHERE m.scope_id = s.id AND {_IS_ITEM} LIMIT 1) = 1
             ORDER BY s.scope""",
-            {"now": encode_time(now)} | scope_values(scope, include_child_scopes=True),
+            below(scope) | {"now": encode_time(now)},
         )
 
     def get(self, keys: Sequence[MemoryKey], *, now: datetime) -> dict[MemoryKey, StoredItem]:
@@ -139,8 +136,8 @@ class SQLItems(Part):
         """List the items of a scope and those below it that expired by a time."""
         found = self.query(
             f"""SELECT p.scope, m.id FROM memories m JOIN scopes p ON p.id = m.scope_id
-            WHERE {_BELOW} AND m.origin = 'store' AND m.expires_at <= :now""",
-            _below(scope) | {"now": encode_time(now)},
+            WHERE {BELOW} AND m.origin = 'store' AND m.expires_at <= :now""",
+            below(scope) | {"now": encode_time(now)},
         )
         return [MemoryKey(scope=its_scope, id=its_id) for its_scope, its_id in found]
 
@@ -262,11 +259,6 @@ def _has_texts(item: AnyMemory, content: str, content_type: str, keywords: str, 
     with readable("the metadata of an item"):
         lengths = json.loads(metadata).get(ITEM_LENGTHS)
     return keywords == encode_json(item.keywords) and lengths == item.metadata.get(ITEM_LENGTHS)
-
-
-def _below(scope: str) -> dict[str, object]:
-    first, behind = child_range(scope)
-    return {"scope": scope, "first": first, "behind": behind}
 
 
 def _items(rows: Sequence[Sequence[Any]]) -> list[StoredItem]:

@@ -32,7 +32,7 @@ from memory_retrievers.backends.sql.overview import SQLOverview
 from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.sql.removal import forget_empty_scopes
 from memory_retrievers.backends.sql.requests import SQLRequests
-from memory_retrievers.backends.sql.rows import encode_time, ids_by_scope
+from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, ids_by_scope
 from memory_retrievers.backends.sql.snapshots import Snapshots, state_of
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
 from memory_retrievers.models.contents import Contents, VerificationReport
@@ -201,14 +201,14 @@ class SQLLedger(StoredRecords, StoredPassages):
         """
         one_memory = id is not None and not include_child_scopes
         # Said as plainly as can be, so that one memory is found without a look at any other.
-        which = "s.scope = :scope AND m.id = :id" if one_memory else f"{removal.SCOPE_AND_CHILDREN} AND {_OF_ID}"
+        which = "s.scope = :scope AND m.id = :id" if one_memory else f"{BELOW} AND {_OF_ID}"
         found = self.query(
             f"""SELECT p.id, p.memory, s.scope, m.kind, p.part, c.text
             FROM scopes s JOIN memories m ON m.scope_id = s.id
             JOIN passages p ON p.memory = m.row {self.dialect.beside("p", "m")}
             JOIN passage_contents c ON c.passage = p.id {self.dialect.beside("c", "p")}
             WHERE {which} ORDER BY p.id""",
-            {"id": id, **removal.scope_values(scope, include_child_scopes=include_child_scopes)},
+            {"id": id, **below(scope, include_child_scopes=include_child_scopes)},
         )
         return [
             Passage(id=passage, memory=memory, scope=its_scope, kind=Kind(kind), part=part, text=text)

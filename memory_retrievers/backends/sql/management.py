@@ -9,7 +9,7 @@ from typing import Any, Final
 from memory_retrievers.backends.sql import characters, removal
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Dialect, Part, Whole, insert, one, scope_id_of
-from memory_retrievers.backends.sql.rows import encode_time, ids_by_scope, memory_of, memory_query
+from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, ids_by_scope, memory_of, memory_query
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey
 from memory_retrievers.models.fields import moment
@@ -195,9 +195,9 @@ class SQLManagement(Part):
         """
         found = self.query(
             f"""SELECT s.scope, count(*) FROM scopes s JOIN memories m ON m.scope_id = s.id
-            WHERE {removal.SCOPE_AND_CHILDREN} AND m.invalid_at IS NULL
+            WHERE {BELOW} AND m.invalid_at IS NULL
             AND (m.expires_at IS NULL OR m.expires_at > :now) GROUP BY s.scope ORDER BY s.scope""",
-            {"now": encode_time(now), **removal.scope_values(root, include_child_scopes=True)},
+            below(root) | {"now": encode_time(now)},
         )
         return dict(found)
 
@@ -276,7 +276,7 @@ class SQLManagement(Part):
         ends = [
             f"""SELECT {_FIELDS}, a.{its} = a.source AS is_source, s.scope AS scope, m.id AS id
             FROM associations a JOIN memories m ON m.row = a.{other} JOIN scopes s ON s.id = m.scope_id
-            WHERE a.{its} = {_SOURCE} AND {removal.SCOPE_AND_CHILDREN} AND m.invalid_at IS NULL
+            WHERE a.{its} = {_SOURCE} AND {BELOW} AND m.invalid_at IS NULL
             AND (m.expires_at IS NULL OR m.expires_at > :now)"""
             for its, other in (("source", "target"), ("target", "source"))
         ]
@@ -288,7 +288,7 @@ class SQLManagement(Part):
                 "source_id": key.id,
                 "now": encode_time(now),
                 "limit": limit,
-                **removal.scope_values(within, include_child_scopes=True),
+                **below(within),
             },
         )
         return [_oriented(key, row) for row in found]

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from memory_retrievers.backends.sql import removal
 from memory_retrievers.backends.sql.connection import Connection, Database, Part, one
 from memory_retrievers.backends.sql.facts import SQLFacts
-from memory_retrievers.backends.sql.rows import COLUMNS, encode_json, encode_time, memory_of
+from memory_retrievers.backends.sql.rows import BELOW, COLUMNS, below, encode_json, encode_time, memory_of
 from memory_retrievers.models import AnyMemory, Kind, scopes
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.results import Position
@@ -327,16 +326,13 @@ def _counted(connection: Connection, names: Sequence[str]) -> list[ScopeCounts]:
         ).fetchall()
     )
     beneath = "SELECT count(*) FROM scopes WHERE scope >= :first AND scope < :behind"
-    below = {name: int(one(connection, beneath, _scope_values(name))) for name in names}
-    return [ScopeCounts(name, *held.get(name, (0, 0)), queued.get(name, 0), below[name]) for name in names]
-
-
-_WITHIN: Final = "(s.scope = :scope OR (s.scope >= :first AND s.scope < :behind))"
+    lower = {name: int(one(connection, beneath, below(name))) for name in names}
+    return [ScopeCounts(name, *held.get(name, (0, 0)), queued.get(name, 0), lower[name]) for name in names]
 
 
 def _within(scope: str | None) -> str:
-    return "TRUE" if scope is None else _WITHIN
+    return "TRUE" if scope is None else BELOW
 
 
-def _scope_values(scope: str | None) -> dict[str, Any]:
-    return {} if scope is None else removal.scope_values(scope, include_child_scopes=True)
+def _scope_values(scope: str | None) -> dict[str, object]:
+    return {} if scope is None else below(scope)

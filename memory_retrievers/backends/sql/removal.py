@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from memory_retrievers.backends.sql import characters, events
 from memory_retrievers.backends.sql.connection import Connection, one
-from memory_retrievers.backends.sql.rows import encode_json, encode_time, readable
+from memory_retrievers.backends.sql.rows import BELOW, below, encode_json, encode_time, readable
 from memory_retrievers.models import MemoryKey, scopes
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.results import PendingReview
@@ -138,15 +138,6 @@ EMPTY_SCOPES: Final = """
 """
 """A condition on a row of ``scopes``: it holds nothing but the log of what was forgotten."""
 
-SCOPE_AND_CHILDREN: Final = "(scope = :scope OR (:children AND scope >= :first AND scope < :behind))"
-"""A condition on a row of ``scopes``; its values come from :func:`scope_values`."""
-
-
-def scope_values(scope: str, *, include_child_scopes: bool) -> dict[str, Any]:
-    """Parameters of ``SCOPE_AND_CHILDREN``."""
-    first, behind = scopes.child_range(scope)
-    return {"scope": scope, "children": include_child_scopes, "first": first, "behind": behind}
-
 
 def remove_all(connection: Connection, *, scope: str, ids: Sequence[str]) -> int:
     """Delete memories of a scope, and their ids from everything that names them; returns how many existed.
@@ -176,8 +167,8 @@ def remove_scope(connection: Connection, scope: str, *, include_child_scopes: bo
         scope: The scope.
         include_child_scopes: Also delete the scopes below it.
     """
-    values = scope_values(scope, include_child_scopes=include_child_scopes)
-    within = f"scope_id IN (SELECT id FROM scopes WHERE {SCOPE_AND_CHILDREN})"
+    values = below(scope, include_child_scopes=include_child_scopes)
+    within = f"scope_id IN (SELECT id FROM scopes WHERE {BELOW})"
     removed = connection.execute(f"DELETE FROM memories WHERE {within}", values).rowcount
     for table in ("pending_reviews", "review_jobs", "queued_messages", "queues", "characters"):
         connection.execute(f"DELETE FROM {table} WHERE {within}", values)
@@ -206,8 +197,8 @@ def forget_empty_scopes(connection: Connection, scope: str, *, include_child_sco
         scope: The scope.
         include_child_scopes: Also look at the scopes below it.
     """
-    values = scope_values(scope, include_child_scopes=include_child_scopes)
-    connection.execute(f"DELETE FROM scopes WHERE {SCOPE_AND_CHILDREN} AND {EMPTY_SCOPES}", values)
+    values = below(scope, include_child_scopes=include_child_scopes)
+    connection.execute(f"DELETE FROM scopes WHERE {BELOW} AND {EMPTY_SCOPES}", values)
 
 
 def _remove_one(connection: Connection, scope_id: int | None, id: str) -> bool:

@@ -28,6 +28,7 @@ from memory_retrievers.models import (
     SemanticMemory,
     SummaryBy,
     Tier,
+    scopes,
 )
 from memory_retrievers.models.fields import EPOCH, MICROSECOND, Value, microseconds, moment
 from memory_retrievers.models.messages import Message
@@ -246,6 +247,16 @@ def _damaged(error: Exception, what: str) -> BackendError:
         f"{what} is damaged and cannot be read ({type(error).__name__}): run verify, which names damage, and restore "
         "a backup"
     )
+
+
+BELOW: Final = "(scope = :scope OR (scope >= :first AND scope < :behind))"
+"""A condition on a row of ``scopes``: it is a scope, or below it; its values come from :func:`below`."""
+
+
+def below(scope: str, *, include_child_scopes: bool = True) -> dict[str, object]:
+    """Parameters of ``BELOW``; nothing lies below where child scopes are left out."""
+    first, behind = scopes.child_range(scope) if include_child_scopes else ("", "")
+    return {"scope": scope, "first": first, "behind": behind}
 
 
 def ids_by_scope(keys: Iterable[MemoryKey]) -> dict[str, list[str]]:

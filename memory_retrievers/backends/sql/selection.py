@@ -10,15 +10,12 @@ from typing import Any, Final, cast
 import numpy as np
 
 from memory_retrievers.backends.sql.connection import Dialect
-from memory_retrievers.backends.sql.rows import encode_json, encode_time
-from memory_retrievers.models import scopes
+from memory_retrievers.backends.sql.rows import BELOW, below, encode_json, encode_time
 from memory_retrievers.models.filters import Combination, Condition, Expression, Filters, JsonScalar
 from memory_retrievers.models.selection import TURN, WHOLE, Layout, Selection
 
 _ONE_SCOPE = "= (SELECT id FROM scopes WHERE scope = :scope)"
-_SCOPE_AND_CHILDREN = (
-    "IN (SELECT id FROM scopes WHERE scope = :scope OR (scope >= :children AND scope < :children_end))"
-)
+_AND_BELOW = f"IN (SELECT id FROM scopes WHERE {BELOW})"
 
 NOT_EXPIRED = "(m.expires_at IS NULL OR m.expires_at > :now)"
 _BEGAN = "coalesce(m.start_at, m.created_at)"
@@ -27,7 +24,7 @@ _HELD = """coalesce(m.valid_at, m.start_at) <= :as_of AND (m.invalid_at IS NULL 
 
 def scope_condition(selection: Selection) -> str:
     """SQL condition on a ``scope_id``, to be written after the column's name."""
-    return _SCOPE_AND_CHILDREN if selection.include_child_scopes else _ONE_SCOPE
+    return _AND_BELOW if selection.include_child_scopes else _ONE_SCOPE
 
 
 def searched(selection: Selection) -> str:
@@ -136,11 +133,8 @@ def _origins(selection: Selection) -> dict[str, object]:
 
 def parameters(dialect: Dialect, selection: Selection) -> dict[str, object]:
     """Parameters of the SQL fragments."""
-    children, children_end = scopes.child_range(selection.scope)
     return {
-        "scope": selection.scope,
-        "children": children,
-        "children_end": children_end,
+        **below(selection.scope),
         "kind": selection.kind,
         "now": encode_time(selection.now),
         "category": selection.category,

@@ -22,10 +22,11 @@ import numpy as np
 from memory_retrievers.backends.snapshot import NOTHING, Growing, Passages, ScopeSnapshot, is_ordered
 from memory_retrievers.backends.sql.connection import Connection, ScopeState
 from memory_retrievers.backends.sql.passages import StoredPassages, changed_since
+from memory_retrievers.backends.sql.rows import BELOW, below
 from memory_retrievers.backends.terms import EMPTY, TermBlock, block_of
 from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models import Kind, scopes
-from memory_retrievers.models.selection import NO_LABELS, Selection, labels_of
+from memory_retrievers.models.selection import Selection
 from memory_retrievers.models.storage import OpenPlace
 from memory_retrievers.settings import SNAPSHOT_BYTES
 from memory_retrievers.text import analyze
@@ -215,7 +216,7 @@ class Snapshots:
         snapshot = self.of(selection)
         if snapshot is None:
             return None
-        matching = self._passages.matching(selection) if labels_of(selection) != NO_LABELS else None
+        matching = self._passages.matching(selection) if selection.needs_ledger else None
         return snapshot, snapshot.visible(selection, matching=matching)
 
     def attach(
@@ -520,13 +521,12 @@ def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) 
     states, key = connection.states, (scope, include_child_scopes)
     if states is not None and key in states:
         return states[key]
-    first, behind = scopes.child_range(scope) if include_child_scopes else ("", "")
-    of_scope = "scope = :scope" + (" OR (scope >= :first AND scope < :behind)" if include_child_scopes else "")
+    of_scope = BELOW if include_child_scopes else "scope = :scope"
     rows = connection.execute(
         f"""SELECT s.id, s.version, s.scope, m.row, m.conversation, m.vector IS NOT NULL
         FROM scopes s LEFT JOIN queued_messages m ON m.scope_id = s.id
         WHERE {of_scope} ORDER BY scope, conversation, row""",
-        {"scope": scope, "first": first, "behind": behind},
+        below(scope),
     ).fetchall()
     state = ScopeState(
         {scope_id: version for scope_id, version, *_ in rows},
