@@ -42,6 +42,9 @@ from memory_retrievers.models.results import (
     PendingReview,
     Queued,
     Report,
+    page_of,
+    parse_cursor,
+    parse_kinds,
     parse_page_size,
 )
 from memory_retrievers.models.scenes import CharacterState, SceneEvent
@@ -656,7 +659,16 @@ class AgentMemory(BaseMemory):
             ValidationError: An argument breaks a rule.
         """
         filters = Filters.parse({"tags": tags, "metadata": metadata, "since": since, "until": until, "where": where})
-        return self._retriever.page(scope, kind=kind, cursor=cursor, limit=limit, filters=filters)
+        size = parse_page_size(limit)
+        memories = self._store.ledger.page(
+            scopes.parse(scope),
+            kinds=parse_kinds(kind),
+            after=parse_cursor(cursor),
+            limit=size + 1,
+            now=self.now(),
+            filters=filters,
+        )
+        return page_of(memories, limit=size)
 
     def pending_reviews(self, scope: str) -> builtins.list[PendingReview]:
         """The retrievals in this scope whose use has not been judged yet, oldest first."""

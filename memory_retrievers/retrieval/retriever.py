@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_retrievers.errors import BackendError, MemoryRetrieversError, ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, MemoryKey, SemanticMemory, scopes
-from memory_retrievers.models.filters import EVERYTHING, Filters
-from memory_retrievers.models.results import (
-    Page,
-    PendingReview,
-    RetrievedMemory,
-    page_of,
-    parse_cursor,
-    parse_kinds,
-    parse_page_size,
-)
+from memory_retrievers.models.results import PendingReview, RetrievedMemory
 from memory_retrievers.retrieval.excerpts import repeated_talks
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval, Outcome
 from memory_retrievers.retrieval.request import (
@@ -292,29 +283,6 @@ class HybridRetriever:
             fact_display_length=self._settings.fact_display_length,
             time_zone=self._settings.time_zone,
         )
-
-    def page(
-        self, scope: str, *, kind: Kind | str | None, cursor: str | None, limit: int, filters: Filters = EVERYTHING
-    ) -> Page:
-        """List a page of the scope's memories, newest first, invalidated facts included.
-
-        Args:
-            scope: Scope to read; scopes below it are not included.
-            kind: Only this kind; None is both.
-            cursor: Cursor of the page before; None is the first page.
-            limit: Largest number of memories, 1 to 1000.
-            filters: Tags, metadata and times that a memory must have; the same for every page.
-        """
-        size = parse_page_size(limit)
-        memories = self._store.ledger.page(
-            scopes.parse(scope),
-            kinds=parse_kinds(kind),
-            after=parse_cursor(cursor),
-            limit=size + 1,
-            now=self._store.now(),
-            filters=filters,
-        )
-        return page_of(memories, limit=size)
 
 
 def _hydrated(
