@@ -251,14 +251,7 @@ class Snapshots:
                 return
             gone = np.array(sorted(passages), np.int64)
             for key, entry in list(self._entries.items()):
-                snapshot = entry.snapshot.without(gone)
-                if snapshot is entry.snapshot:
-                    continue
-                entry.snapshot, entry.is_torn = snapshot, True
-                if len(snapshot):
-                    self._measure(key, entry)
-                else:  # its key would stay, and cost nothing by the count
-                    self._drop(key)
+                self._take_out(key, entry, gone)
 
     def let_go_of_forgotten(self, *, idle: float) -> None:
         """Leave nothing of what others have deleted in the snapshots that nobody has searched for so many seconds."""
@@ -290,12 +283,18 @@ class Snapshots:
             if self._entries.get(key) is not entry or entry.snapshot is not seen:
                 return  # what has changed it meanwhile may know less: it is looked at again
             entry.looked = current
-            if len(gone):
-                entry.snapshot, entry.is_torn = seen.without(gone), True
-                if len(entry.snapshot):
-                    self._measure(key, entry)
-                else:
-                    self._drop(key)
+            self._take_out(key, entry, gone)
+
+    def _take_out(self, key: _Key, entry: _Entry, passages: NDArray[np.int64]) -> None:
+        """Leave nothing of passages, shape (m,), in a snapshot."""
+        snapshot = entry.snapshot.without(passages)
+        if snapshot is entry.snapshot:
+            return
+        entry.snapshot, entry.is_torn = snapshot, True
+        if len(snapshot):
+            self._measure(key, entry)
+        else:  # its key would stay, and cost nothing by the count
+            self._drop(key)
 
     def close(self) -> None:
         """Watch the snapshots no longer."""
