@@ -172,7 +172,7 @@ def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, 
         with store.ledger.transaction():
             for number, text in page:
                 with _line(source, number):
-                    record = export_format.parse_line(text, header.dimension)
+                    record = export_format.parse_record(export_format.parse_json(text), header.dimension)
                     export_format.check_tokens(record, header)
                     taken[restore(store, record)] += 1
         if progress is not None and taken["memories"] > before:

@@ -290,7 +290,12 @@ def encode(line: JsonObject) -> bytes:
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def _parse_json(text: bytes) -> JsonObject:
+def parse_json(text: bytes) -> JsonObject:
+    """Read a line as an object within bounds, which :func:`parse_record` reads.
+
+    Raises:
+        ValidationError: It is none, or too large.
+    """
     extent = json_extent(text)
     if extent.values > MOST_VALUES or extent.depth > DEEPEST:
         raise ValidationError(
@@ -317,7 +322,7 @@ def parse_header(text: bytes) -> Header:
         ConfigurationError: A newer version wrote it.
     """
     try:
-        line = _parse_json(text)
+        line = parse_json(text)
     except ValidationError:
         line = {}
     if line.get("format") != FORMAT:
@@ -329,15 +334,6 @@ def parse_header(text: bytes) -> Header:
             "upgrade the package"
         )
     return Header.model_validate(line)
-
-
-def parse_line(text: bytes, dimension: int | None) -> Record:
-    """Read any other line.
-
-    Raises:
-        ValidationError: It is not one; pydantic's own error where only a field is wrong.
-    """
-    return parse_record(_parse_json(text), dimension)
 
 
 def parse_record(line: JsonObject, dimension: int | None) -> Record:
