@@ -168,13 +168,11 @@ class LetGoEmbedder:
     def __init__(self, id: str) -> None:
         self.id = id
 
-    def embed_documents(self, texts: Sequence[str]) -> NoReturn:  # noqa: ARG002 - the shape of an embedder
+    def embed_documents(self, _: object) -> NoReturn:
         """Refuse: the store is closed."""
         raise ConfigurationError("this memory is closed; open it again")
 
-    def embed_query(self, text: str) -> NoReturn:  # noqa: ARG002 - likewise
-        """Refuse, likewise."""
-        raise ConfigurationError("this memory is closed; open it again")
+    embed_query = embed_documents
 
 
 class StoreEmbedder:

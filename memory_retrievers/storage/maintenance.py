@@ -52,7 +52,7 @@ def reembed(store: MemoryStore, embedder: Embedder, *, progress: Progress | None
     if not store.embedder.being_replaced.acquire(blocking=False):
         raise ConfigurationError(_ALREADY)
     try:
-        with store.ledger.new_vectors.moving() as is_alone:
+        with store.ledger.database.moving() as is_alone:
             if not is_alone:
                 raise ConfigurationError(_ALREADY)
             _move(store, ProbedEmbedder.probed(embedder, with_tokens=store.embedder.with_tokens), progress)

@@ -205,10 +205,6 @@ _MISSING: Final = """
 class SQLNewVectors(Part):
     """New vectors, stored beside those that searches use until they replace them. They survive a restart."""
 
-    def moving(self) -> AbstractContextManager[bool]:
-        """Hold the exclusive right to replace the vectors; yields False if another process holds it."""
-        return self.database.moving()
-
     def label(self) -> str | None:
         """Label under which vectors are gathered; None if none are."""
         label = self.value("SELECT value FROM notes WHERE name = ?", (_NOTE,))
