@@ -123,11 +123,9 @@ def _obstacle(memory: AnyMemory, request: RetrievalRequest) -> ExplainedOutcome 
         )
     if request.has_before_it(memory):
         return ExplainedOutcome(Outcome.IN_PROMPT, "All of its messages are in the prompt already.")
-    left_out = request.exclude_conversation
-    if left_out is not None and isinstance(memory, EpisodicMemory) and memory.conversation_id == left_out:
-        return ExplainedOutcome(
-            Outcome.OTHER_CONVERSATION, f"It is of the conversation {left_out}, which is to be left out."
-        )
+    if request.is_of_excluded(memory):
+        left_out = f"It is of the conversation {request.exclude_conversation}, which is to be left out."
+        return ExplainedOutcome(Outcome.OTHER_CONVERSATION, left_out)
     filtered = request.filters.obstacle(memory)
     if filtered is not None:
         return ExplainedOutcome(Outcome.FILTERED, f"It does not pass the filter by {filtered}.")

@@ -112,6 +112,11 @@ class RetrievalRequest:
             **_given(options),
         )
 
+    def is_of_excluded(self, memory: AnyMemory) -> bool:
+        """True for an episode of the conversation that is left out."""
+        left_out = self.exclude_conversation
+        return left_out is not None and isinstance(memory, EpisodicMemory) and memory.conversation_id == left_out
+
     def has_before_it(self, memory: AnyMemory) -> bool:
         """True for a finished episode all of whose messages are in the prompt: it would be told twice."""
         if not isinstance(memory, EpisodicMemory) or memory.is_open or not memory.messages:
@@ -122,10 +127,6 @@ class RetrievalRequest:
     def zone(self, settings: RetrievalSettings) -> tzinfo:
         """The time zone whose days are meant."""
         return zone_of(self.time_zone or settings.time_zone)
-
-    def least_relevance(self, fitted: float) -> float:
-        """The least relevance of a hit, where what is fitted for the embedder asks for ``fitted``."""
-        return fitted if self.min_relevance == "auto" else self.min_relevance
 
 
 def parse_limit(name: str, value: object) -> int:
@@ -425,17 +426,14 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
         request: Scope, moment and filters.
         now: The moment of the retrieval, for expiry.
     """
-    in_scope = memory.scope == request.scope or (
-        request.include_child_scopes and memory.scope.startswith(f"{request.scope}/")
-    )
-    is_excluded = isinstance(memory, EpisodicMemory) and memory.conversation_id == request.exclude_conversation
-    if is_excluded and request.exclude_conversation is not None:
+    if memory.scope != request.scope and not (
+        request.include_child_scopes and scopes.is_within(request.scope, memory.scope)
+    ):
         return False
-    if request.in_prompt and request.has_before_it(memory):
+    if request.is_of_excluded(memory) or (request.in_prompt and request.has_before_it(memory)):
         return False
-    has_expired = memory.expires_at is not None and memory.expires_at <= now
-    is_held = not has_expired and holds(memory, as_of=request.as_of)
-    return in_scope and is_held and (request.filters is EVERYTHING or request.filters.let_through(memory))
+    is_held = not memory.has_expired(now) and holds(memory, as_of=request.as_of)
+    return is_held and (request.filters is EVERYTHING or request.filters.let_through(memory))
 
 
 def holds(memory: AnyMemory, *, as_of: datetime | None) -> bool:

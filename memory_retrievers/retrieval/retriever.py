@@ -332,7 +332,8 @@ def _relevant(
     hits: tuple[RetrievedMemory[KindT], ...], request: RetrievalRequest, calibration: Calibration
 ) -> set[MemoryKey]:
     """Name the hits of enough relevance."""
-    least = request.least_relevance(calibration.least(hits[0].relevance) if hits else 0.0)
+    fitted = calibration.least(hits[0].relevance) if hits else 0.0
+    least = fitted if request.min_relevance == "auto" else request.min_relevance
     return {hit.memory.key for hit in hits if hit.relevance >= least}
 
 
