@@ -6,6 +6,7 @@ A prompt goes in, a checked object comes out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
 import pydantic
@@ -32,33 +33,29 @@ SERVER_TIMEOUT: Final = 300.0
 _NO_SCHEMA: Final = frozenset({400, 404, 422, 501})  # statuses with which a server refuses ``response_format``
 
 
-class _LangChainAsks:
-    """The two ways to ask a LangChain chat model: by its own tools, or by the prompt; both are a ``structured.Ask``."""
-
-    def __init__(self, model: object) -> None:
-        self._model = cast("_Runnable", model)
-
-    def structured(self, system: str, user: str, schema: type[BaseModel], /) -> object:
-        try:
-            runnable = self._model.with_structured_output(schema, include_raw=True)
-        except NotImplementedError:
-            return self.plain(system, user, schema)
-        try:
-            reply = _invoked(runnable, system, user)
-        except ValueError as error:  # that of pydantic, of json, or LangChain's own
-            raise UnusableAnswerError(f"LangChain could not read it ({type(error).__name__})") from error
-        if not (isinstance(reply, dict) and {"raw", "parsed"} <= reply.keys()):
-            return reply
-        return _said(reply["raw"]) if reply["parsed"] is None else reply["parsed"]
-
-    def plain(self, system: str, user: str, schema: type[BaseModel], /) -> object:
-        return _said(_invoked(self._model, in_plain_words(system, schema), user))
-
-
 class _Runnable(Protocol):
     def with_structured_output(self, schema: type[BaseModel], *, include_raw: bool) -> _Runnable: ...
 
     def invoke(self, input: list[tuple[str, str]], config: JsonObject) -> object: ...
+
+
+def _ask_langchain(model: _Runnable, system: str, user: str, schema: type[BaseModel], /) -> object:
+    """Ask a LangChain chat model by its own tools."""
+    try:
+        runnable = model.with_structured_output(schema, include_raw=True)
+    except NotImplementedError:
+        return _ask_langchain_plainly(model, system, user, schema)
+    try:
+        reply = _invoked(runnable, system, user)
+    except ValueError as error:  # that of pydantic, of json, or LangChain's own
+        raise UnusableAnswerError(f"LangChain could not read it ({type(error).__name__})") from error
+    if not (isinstance(reply, dict) and {"raw", "parsed"} <= reply.keys()):
+        return reply
+    return _said(reply["raw"]) if reply["parsed"] is None else reply["parsed"]
+
+
+def _ask_langchain_plainly(model: _Runnable, system: str, user: str, schema: type[BaseModel], /) -> object:
+    return _said(_invoked(model, in_plain_words(system, schema), user))
 
 
 def _invoked(runnable: _Runnable, system: str, user: str) -> object:
@@ -72,30 +69,6 @@ def _said(message: object) -> object:
         return message
     calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
     return calls[0]["args"] if calls else str(getattr(message, "text", ""))
-
-
-class _LlamaIndexAsks:
-    """The two ways to ask a LlamaIndex LLM, likewise."""
-
-    def __init__(self, model: object) -> None:
-        self._model = cast("_Llm", model)
-
-    def structured(self, system: str, user: str, schema: type[BaseModel], /) -> object:
-        from llama_index.core.prompts import ChatPromptTemplate
-
-        # Texts go in as variables: a brace in a message is no placeholder.
-        prompt = ChatPromptTemplate.from_messages([("system", "{system}"), ("user", "{user}")])
-        try:
-            # tool calls or JSON, as LlamaIndex chooses for the model
-            return self._model.structured_predict(schema, prompt, system=system, user=user)
-        except (ValueError, TypeError) as error:
-            raise UnusableAnswerError(f"LlamaIndex could not read it ({type(error).__name__})") from error
-
-    def plain(self, system: str, user: str, schema: type[BaseModel], /) -> object:
-        from llama_index.core.llms import ChatMessage
-
-        turns = [("system", in_plain_words(system, schema)), ("user", user)]
-        return self._model.chat([ChatMessage(role=role, content=content) for role, content in turns]).message.content
 
 
 class _Message(Protocol):
@@ -112,6 +85,25 @@ class _Llm(Protocol):
     def structured_predict(self, output_cls: type[BaseModel], prompt: object, *, system: str, user: str) -> object: ...
 
     def chat(self, messages: Sequence[object]) -> _Reply: ...
+
+
+def _ask_llama_index(model: _Llm, system: str, user: str, schema: type[BaseModel], /) -> object:
+    """Ask a LlamaIndex LLM by tool calls or JSON, as LlamaIndex chooses for the model."""
+    from llama_index.core.prompts import ChatPromptTemplate
+
+    # Texts go in as variables: a brace in a message is no placeholder.
+    prompt = ChatPromptTemplate.from_messages([("system", "{system}"), ("user", "{user}")])
+    try:
+        return model.structured_predict(schema, prompt, system=system, user=user)
+    except (ValueError, TypeError) as error:
+        raise UnusableAnswerError(f"LlamaIndex could not read it ({type(error).__name__})") from error
+
+
+def _ask_llama_index_plainly(model: _Llm, system: str, user: str, schema: type[BaseModel], /) -> object:
+    from llama_index.core.llms import ChatMessage
+
+    turns = [("system", in_plain_words(system, schema)), ("user", user)]
+    return model.chat([ChatMessage(role=role, content=content) for role, content in turns]).message.content
 
 
 @runtime_checkable
@@ -158,9 +150,11 @@ def _asks(model: object) -> tuple[Ask, Ask]:
     if isinstance(model, type):
         raise ConfigurationError(f"{model.__qualname__} is a class: give an instance of it")
     if isinstance(model, LangChainChatModel):  # first: it has a generate method too, of another kind
-        return _LangChainAsks(model).structured, _LangChainAsks(model).plain
+        runnable = cast("_Runnable", model)
+        return partial(_ask_langchain, runnable), partial(_ask_langchain_plainly, runnable)
     if isinstance(model, LlamaIndexLLM):
-        return _LlamaIndexAsks(model).structured, _LlamaIndexAsks(model).plain
+        llm = cast("_Llm", model)
+        return partial(_ask_llama_index, llm), partial(_ask_llama_index_plainly, llm)
     if callable(generate := getattr(model, "generate", None)):
         ask = _ask_of(generate)
         return ask, ask
