@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Literal
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.text import analyze
@@ -38,40 +37,23 @@ def sentences(text: str) -> list[str]:
     return [part for part in parts if part]
 
 
-def summarize(
-    text: str,
-    max_length: int,
-    *,
-    weights: Literal["frequency", "rarity"] = "frequency",
-    background: Mapping[str, int] | None = None,
-) -> str:
-    """Select the most informative sentences of a text, joined by spaces; a short text is returned unchanged.
+def summarize(text: str, max_length: int) -> str:
+    """Select the sentences of a text's commonest words (specification §3.7), joined by spaces; a short text stays.
 
-    Args:
-        text: What to shorten.
-        max_length: The most characters of the answer. A text that is not blank is never shortened to nothing: where
-            no sentence fits, one is cut.
-        weights: ``"frequency"`` is specification §3.7, the sentences of the text's commonest words. ``"rarity"`` takes
-            those of the rarest words, each word counting once: what a later question can be recognised by.
-        background: How often each term of :func:`analyze` occurs around this text, for rarity; None counts within it.
+    A text that is not blank is never shortened to nothing: where no sentence fits, one is cut.
 
     Raises:
         ValidationError: ``max_length`` is less than 1.
 
-    >>> summarize("Good morning. The door code is 4711. Good morning to you.", 30, weights="rarity")
-    'The door code is 4711.'
+    >>> summarize("Cats purr. It is late. Most cats sleep.", 35)
+    'Cats purr. Most cats sleep.'
     """
     if max_length < 1:
         raise ValidationError(f"max_length must be at least 1, not {max_length}: give room for the summary")
     if len(text) <= max_length:
         return text
-    if weights == "frequency":
-        parts = [part for part in map(str.strip, _SPECIFIED_END.split(text)) if part]
-        chosen = _commonest(parts, max_length)
-        return " ".join(parts[index] for index in chosen) or text.strip()[:max_length].rstrip()
-    parts = sentences(text)
-    chosen = rarest(parts, max_length, background=background)
-    return " ".join(parts[index] for index in chosen)[:max_length].rstrip()
+    parts = [part for part in map(str.strip, _SPECIFIED_END.split(text)) if part]
+    return " ".join(parts[index] for index in _commonest(parts, max_length)) or text.strip()[:max_length].rstrip()
 
 
 def rarest(parts: Sequence[str], max_length: int, *, background: Mapping[str, int] | None = None) -> list[int]:

@@ -296,7 +296,7 @@ def _merged(
         tags = tuple(sorted({tag for memory in originals for tag in memory.tags}))
     return SemanticDraft(
         scope=first.scope,
-        fact=summarize(SEPARATOR.join(map(text_of, originals)), SUMMARY_LENGTH, weights="frequency"),
+        fact=summarize(SEPARATOR.join(map(text_of, originals)), SUMMARY_LENGTH),
         tier=Tier.LONG_TERM,
         content_type=first.content_type,
         agent_id=first.agent_id,

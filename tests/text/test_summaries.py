@@ -5,7 +5,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.text import analyze
 from memory_retrievers.text.summaries import rarest, sentences, summarize
 
 PYTHON = """
@@ -33,7 +32,6 @@ FRAGMENTS = [
     "a" * 30,
 ]
 texts = st.lists(st.sampled_from(FRAGMENTS) | st.characters(), max_size=60).map("".join)
-ways = st.sampled_from(["frequency", "rarity"])
 
 
 class TestSentences:
@@ -89,28 +87,27 @@ class TestFrequency:
 
 
 class TestRarity:
-    def test_tells_what_is_said_only_once(self):
+    def test_takes_what_is_said_only_once(self):
         text = "Good morning. How are you today? The door code is 4711. Good morning to you. You are fine today."
-        assert summarize(text, 30, weights="rarity") == "The door code is 4711."
+        assert rarest(sentences(text), 30) == [2]
 
     def test_a_word_counts_once(self):
         parts = ["The zebra sleeps.", "A zebra slept: zebra, zebra!", "Our flamingo dances."]
         assert rarest(parts, 40, background={"zebra": 1, "flamingo": 1, "sleep": 1, "danc": 1}) == [0, 2]
 
     def test_words_common_in_the_background_say_little(self):
-        text = "Kafka keeps the order. Tomatoes need the sun."
-        assert summarize(text, 25, weights="rarity", background={"kafka": 90, "keep": 90, "order": 90}) == (
-            "Tomatoes need the sun."
-        )
-        assert summarize(text, 25, weights="rarity", background={"tomato": 90, "need": 90, "sun": 90}) == (
-            "Kafka keeps the order."
-        )
+        parts = ["Kafka keeps the order.", "Tomatoes need the sun."]
+        assert rarest(parts, 25, background={"kafka": 90, "keep": 90, "order": 90}) == [1]
+        assert rarest(parts, 25, background={"tomato": 90, "need": 90, "sun": 90}) == [0]
 
-    def test_where_nothing_fits_the_first_choice_is_cut(self):
-        assert summarize("Incomprehensibilities abound! Incomprehensibilities.", 5, weights="rarity") == "Incom"
+    def test_where_nothing_fits_the_best_is_chosen_alone(self):
+        assert rarest(["Incomprehensibilities abound!", "Incomprehensibilities."], 5) == [0]
 
     def test_nothing_to_choose_from_gives_nothing(self):
         assert rarest([], 10) == []
+
+    def test_very_many_parts_are_quick(self):
+        assert rarest([f"Sentence number {number} is about thing{number}." for number in range(20_000)], 300)
 
     @given(st.lists(texts, max_size=8), st.integers(1, 80))
     def test_the_choice_is_ascending_and_fits_or_is_one(self, parts, length):
@@ -120,21 +117,21 @@ class TestRarity:
 
 
 class TestSummarize:
-    @given(texts, st.integers(1, 120), ways)
-    @example("\n" * 30 + "x", 3, "frequency")
-    @example("\x1f!\x1f" * 30, 3, "rarity")
-    def test_is_never_too_long_and_blank_only_for_blank_text(self, text, length, weights):
-        summary = summarize(text, length, weights=weights)
+    @given(texts, st.integers(1, 120))
+    @example("\n" * 30 + "x", 3)
+    @example("\x1f!\x1f" * 30, 3)
+    def test_is_never_too_long_and_blank_only_for_blank_text(self, text, length):
+        summary = summarize(text, length)
         assert len(summary) <= length
         assert bool(summary.strip()) == bool(text.strip())
 
-    @given(texts, ways)
-    def test_what_fits_is_unchanged(self, text, weights):
-        assert summarize(text, len(text) + 1, weights=weights) == text
+    @given(texts)
+    def test_what_fits_is_unchanged(self, text):
+        assert summarize(text, len(text) + 1) == text
 
-    @given(texts, st.integers(1, 120), ways)
-    def test_has_no_word_that_the_text_lacks(self, text, length, weights):
-        summary = summarize(text, length, weights=weights)
+    @given(texts, st.integers(1, 120))
+    def test_has_no_word_that_the_text_lacks(self, text, length):
+        summary = summarize(text, length)
         remaining = "".join(text.split())
         for character in "".join(summary.split()):
             assert character in remaining
@@ -146,5 +143,4 @@ class TestSummarize:
 
     def test_a_very_long_text_is_quick(self):
         text = " ".join(f"Sentence number {number} is about thing{number}." for number in range(20_000))
-        assert 0 < len(summarize(text, 300, weights="rarity")) <= 300
-        assert analyze(summarize(text, 300))
+        assert 0 < len(summarize(text, 300)) <= 300

@@ -27,7 +27,7 @@ PYTHON = """
 def test_the_summary_keeps_the_specified_sentences(length, kept):
     """Case D25."""
     sentences = [f"{sentence.strip()}." for sentence in PYTHON.split(".") if sentence.strip()]
-    assert summarize(PYTHON, length, weights="frequency") == " ".join(sentences[place - 1] for place in kept)
+    assert summarize(PYTHON, length) == " ".join(sentences[place - 1] for place in kept)
 
 
 def test_the_plain_answer_is_that_of_the_specification(plain_tool):
@@ -104,7 +104,7 @@ def test_what_is_long_is_shortened(plain_tool):
     answer = plain_tool("memory_consolidate", memory_ids=store(plain_tool, *texts))
     got = plain_tool("memory_get", id=answer["consolidated_memory_id"])["content"]
     assert answer["summary_length"] == len(got) <= 4_000
-    assert got == summarize("\n\n---\n\n".join(texts), 4_000, weights="frequency")
+    assert got == summarize("\n\n---\n\n".join(texts), 4_000)
 
 
 @pytest.mark.parametrize(("lengths", "kept"), [((1_993, 2_000), True), ((1_994, 2_000), False)])
