@@ -18,7 +18,6 @@ from memory_retrievers.evaluation.measure import (
     Figures,
     Interval,
     Score,
-    any_at,
     bootstrap,
     figures,
     ndcg_at,
@@ -238,7 +237,7 @@ def _score(pair: Pair, memory: AgentMemory, *, embedder: Embedder, seed: int, mi
     scored = [(hit.score, hit.memory.id) for hit in result.semantic]
     scored += [(hit.score, hit.memory.id) for hit in result.episodic]
     ranked = [found for _, found in sorted(scored, key=lambda each: -each[0])]
-    values = {f"any@{k}": any_at(ranked, pair.memory_ids, k) for k in (1, 5, _DEPTH)}
+    values = {f"any@{k}": float(recall_at(ranked, pair.memory_ids, k) > 0) for k in (1, 5, _DEPTH)}
     values["frac@5"] = recall_at(ranked, pair.memory_ids, 5)
     values["MRR"] = reciprocal_rank(ranked, pair.memory_ids)
     values[_CHOSEN_BY] = ndcg_at(ranked, pair.memory_ids, _DEPTH)

@@ -71,9 +71,8 @@ def score(conversation: Conversation, question: Question, answer: Answer) -> Sco
     sessions = {conversation.session_of[turn] for turn in question.gold}
     values: dict[str, float] = {}
     for k in EPISODE_DEPTHS:
-        values[f"any@{k}"] = any_at(answer.sessions, sessions, k)
-        values[f"frac@{k}"] = recall_at(answer.sessions, sessions, k)
-        values[f"all@{k}"] = all_at(answer.sessions, sessions, k)
+        share = recall_at(answer.sessions, sessions, k)
+        values |= {f"any@{k}": float(share > 0), f"frac@{k}": share, f"all@{k}": float(share == 1)}
     values["MRR"] = reciprocal_rank(answer.sessions, sessions)
     if answer.turns is not None:
         values |= {f"R@{k}": recall_at(answer.turns, question.gold, k) for k in TURN_DEPTHS}
@@ -273,20 +272,6 @@ class Interval(NamedTuple):
     high: float
 
 
-def any_at(ranked: Sequence[Hashable], gold: Collection[Hashable], k: int) -> float:
-    """1 if any relevant item is among the first ``k``, else 0.
-
-    Args:
-        ranked: Items, best first.
-        gold: Relevant items.
-        k: Number of first items that count, 1 or more.
-
-    >>> any_at(["a", "b", "c"], {"b", "z"}, 1), any_at(["a", "b", "c"], {"b", "z"}, 2)
-    (0.0, 1.0)
-    """
-    return float(any(item in gold for item in ranked[:k]))
-
-
 def recall_at(ranked: Sequence[Hashable], gold: Collection[Hashable], k: int) -> float:
     """Share of the relevant items that are among the first ``k``, 0 to 1.
 
@@ -299,20 +284,6 @@ def recall_at(ranked: Sequence[Hashable], gold: Collection[Hashable], k: int) ->
     0.5
     """
     return len(set(ranked[:k]) & set(gold)) / len(set(gold))
-
-
-def all_at(ranked: Sequence[Hashable], gold: Collection[Hashable], k: int) -> float:
-    """1 if all relevant items are among the first ``k``, else 0.
-
-    Args:
-        ranked: Items, best first.
-        gold: Relevant items.
-        k: Number of first items that count, 1 or more.
-
-    >>> all_at(["a", "b", "c"], {"b", "c"}, 2), all_at(["a", "b", "c"], {"b", "c"}, 3)
-    (0.0, 1.0)
-    """
-    return float(set(gold) <= set(ranked[:k]))
 
 
 def reciprocal_rank(ranked: Sequence[Hashable], gold: Collection[Hashable]) -> float:
