@@ -24,7 +24,7 @@ from memory_retrievers.errors import (
     ValidationError,
 )
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, MemoryT, Rating, SemanticMemory
-from memory_retrievers.models.results import Evidence, Explanation, Match, Queued, Report, RetrievedMemory
+from memory_retrievers.models.results import Explanation, Match, Queued, Report, RetrievedMemory
 from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
 from memory_retrievers.settings import checked_zone
 
@@ -240,6 +240,9 @@ def _is_passing(answer: httpx.Response, *, has_key: bool) -> bool:
 
 
 _MOMENT: pydantic.TypeAdapter[datetime] = pydantic.TypeAdapter(pydantic.AwareDatetime)
+_QUEUED: Final = pydantic.TypeAdapter(Queued)
+_EXPLANATION: Final = pydantic.TypeAdapter(Explanation)
+_MATCHES: Final = pydantic.TypeAdapter(tuple[Match, ...])
 
 
 @contextmanager
@@ -294,7 +297,7 @@ def read_profile(answer: JsonObject, *, scope: str) -> Profile:
 def read_queued(answer: JsonObject) -> Queued:
     """The counts of messages that were accepted and that wait, and whether something is due."""
     with understood():
-        return Queued(accepted=answer["accepted"], queued=answer["queued"], due=answer["due"])
+        return _QUEUED.validate_python(answer)
 
 
 def read_report(answer: JsonObject) -> Report:
@@ -334,25 +337,12 @@ def _hits(sent: list[JsonObject], read: Callable[[JsonObject], MemoryT]) -> tupl
 
 
 def _hit(item: JsonObject, memory: MemoryT, *, rank: int) -> RetrievedMemory[MemoryT]:
-    why = item["explanation"]
-    explanation = Explanation(
-        dense_rank=why["dense_rank"],
-        bm25_rank=why["bm25_rank"],
-        fused_score=why["fused_score"],
-        retrievability=why["retrievability"],
-        score=why["score"],
-        stages=why.get("stages", {}),  # a server of an older version tells none, and no matches
-        evidence=Evidence(**evidence) if (evidence := why.get("evidence")) else None,
-    )
-    matches = tuple(
-        Match(part=sent["part"], messages=tuple(sent["messages"]), score=sent["score"])
-        for sent in item.get("matches", ())
-    )
+    explanation = _EXPLANATION.validate_python(item["explanation"])
     return RetrievedMemory(
         memory=memory,
         rank=rank,
         score=explanation.score,
         relevance=item.get("relevance", explanation.score),
         explanation=explanation,
-        matches=matches,
+        matches=_MATCHES.validate_python(item.get("matches", ())),  # a server of an older version tells none
     )
