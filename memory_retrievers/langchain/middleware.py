@@ -28,7 +28,7 @@ from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import IMAGE
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.markdown import NOTES
-from memory_retrievers.scene import PromptFormat, scene_prompt
+from memory_retrievers.scene import PromptFormat, ScenePrompt
 from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings
 from memory_retrievers.text.analysis import estimate_tokens
 
@@ -184,8 +184,14 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         self._placement = placement
         if format == "scene" and recall != "full":
             raise ConfigurationError("recall= chooses what a block tells: leave it out with format='scene'")
-        self._scene_prompt = scene_prompt(
-            memory, format=format, settings=scene, present=present, pov=pov, budget=budget, chat_length=chat_length
+        self._scene = ScenePrompt(
+            memory=memory,
+            format=format,
+            settings=scene,
+            present=present,
+            pov=pov,
+            budget=budget,
+            chat_length=chat_length,
         )
         try:
             self._turn = TurnMemory(
@@ -306,12 +312,12 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         if run.asked is not None and not query:  # it may be in parts that LangChain takes for no text
             query = "".join(each.content for each in self._turn.said([run.asked])).replace(IMAGE, "")
         asked = None if run.asked is None else run.asked.id
-        if self._scene_prompt is None:
+        if self._scene.format == "block":
             profile, known = self._turn.framed_profile(scope=run.scope)
             in_prompt = self._turn.said(messages) + self._turn.answered_by_tools(messages)
             return Recalled(profile, self._turn.framed(query, scope=run.scope, known=known, in_prompt=in_prompt), asked)
         with going_on("nothing was recalled"):
-            scene = self._scene_prompt.render(messages, scope=run.scope, query=query)
+            scene = self._scene.render(messages, scope=run.scope, query=query)
             return Recalled("", f"{NOTES}\n\n{scene}", asked)
         return Recalled("", "", asked)
 

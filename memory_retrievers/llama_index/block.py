@@ -42,7 +42,7 @@ from memory_retrievers.protocols.memory import GivenMemory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import parse_detail
-from memory_retrievers.scene import PromptFormat, ScenePrompt, scene_prompt
+from memory_retrievers.scene import PromptFormat, ScenePrompt
 from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings
 from memory_retrievers.text.analysis import estimate_scene_tokens, estimate_tokens
 
@@ -135,7 +135,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
 
     _recall: TurnRecall[Retrieved] = PrivateAttr(default_factory=lambda: TurnRecall(size_of))
     _scenes: TurnRecall[str] = PrivateAttr(default_factory=lambda: TurnRecall[str](getsizeof))
-    _scene_prompt: ScenePrompt[ChatMessage] | None = PrivateAttr(default=None)
+    _scene_prompt: ScenePrompt[ChatMessage] = PrivateAttr()
     _shorter: Latest[tuple[str, str], tuple[_Shorter, int]] = PrivateAttr(
         default_factory=lambda: Latest(lambda kept: kept[1])
     )
@@ -153,8 +153,8 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
 
     @model_validator(mode="after")
     def _make_scene_prompt(self) -> Self:
-        self._scene_prompt = scene_prompt(
-            self.memory,
+        self._scene_prompt = ScenePrompt(
+            memory=self.memory,
             format=self.format,
             settings=self.scene,
             present=self.present,
@@ -222,8 +222,8 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         scope, turn = scope_of(self.scope), last_turn(messages)
         shorter: _Shorter
         size = 0
-        if self._scene_prompt is not None:
-            render = partial(self._scene, self._scene_prompt, messages, scope)
+        if self._scene_prompt.format == "scene":
+            render = partial(self._scene, messages, scope)
             content = render() if turn is None else self._scenes((scope, session_id), turn, lambda _: render())
             shorter = partial(self._shortened_scene, render, content)
         elif turn is not None:
@@ -270,12 +270,10 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
         fitting = bisect_right(counts, room, key=lambda count: self.token_counter(best(count)))
         return best(fitting) if fitting else None
 
-    def _scene(
-        self, prompt: ScenePrompt[ChatMessage], messages: list[ChatMessage], scope: str, *, budget: int | None = None
-    ) -> str:
+    def _scene(self, messages: list[ChatMessage], scope: str, *, budget: int | None = None) -> str:
         turn = last_turn(messages)
-        block = prompt.render(messages, scope=scope, query="" if turn is None else turn.query, budget=budget)
-        return notes(block, tag=self.name)
+        query = "" if turn is None else turn.query
+        return notes(self._scene_prompt.render(messages, scope=scope, query=query, budget=budget), tag=self.name)
 
     def _shortened_scene(self, render: Callable[..., str], content: str, room: int) -> str | None:
         # a scene counts tokens in its own way: start with what the room is worth there, and come down until it fits

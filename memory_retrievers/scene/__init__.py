@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.protocols import Memory
-from memory_retrievers.protocols.memory import SceneMemory, scene_memory_of
+from memory_retrievers.protocols.memory import scene_memory_of
 from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.settings import SceneSettings
 
@@ -21,16 +21,33 @@ PromptFormat: TypeAlias = Literal["block", "scene"]
 MessageT = TypeVar("MessageT")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ScenePrompt(Generic[MessageT]):
-    """Renders the current scene of a chat; its fields are the arguments of :func:`scene_prompt`."""
+    """Renders the current scene of a chat, for the format ``scene``.
 
-    memory: SceneMemory
-    settings: SceneSettings | None
-    present: Callable[[Sequence[MessageT]], Sequence[str]] | None
-    pov: Sequence[str]
-    budget: int
-    chat_length: Callable[[Sequence[MessageT]], int]
+    Raises:
+        ConfigurationError: The format is unknown, the memory has no scenes, or there are options for scenes alone.
+    """
+
+    memory: Memory  # what keeps the story
+    format: PromptFormat
+    settings: SceneSettings | None  # how scenes are rendered; None takes the memory's own
+    present: Callable[[Sequence[MessageT]], Sequence[str]] | None  # names who is there, given the chat
+    pov: Sequence[str]  # names of those from whose point of view it is rendered; empty is all of them
+    budget: int  # tokens of the block at most
+    chat_length: Callable[[Sequence[MessageT]], int]  # counts the messages, as the events' ``message_ids`` do
+
+    def __post_init__(self) -> None:
+        if self.format == "block":
+            if self.settings is not None or self.present is not None or self.pov:
+                raise ConfigurationError("scene=, present= and pov= are about scenes: give format='scene' with them")
+            return
+        if self.format != "scene":
+            raise ConfigurationError(f"format must be 'block' or 'scene', not {self.format!r}")
+        if isinstance(self.pov, str):
+            raise ConfigurationError("pov must be a list of names, not one text")
+        scene_memory_of(self.memory)
+        self.pov = tuple(self.pov)
 
     def render(self, messages: Sequence[MessageT], *, scope: str, query: str, budget: int | None = None) -> str:
         """The ``<scene_memory>`` block.
@@ -41,7 +58,7 @@ class ScenePrompt(Generic[MessageT]):
             query: What events are to bear on where there is no room for all; a blank one lets time decide.
             budget: Tokens; None means the prompt's own.
         """
-        return self.memory.scene(
+        return scene_memory_of(self.memory).scene(
             scope,
             chat_length=self.chat_length(messages),
             present=() if self.present is None else self.present(messages),
@@ -50,45 +67,3 @@ class ScenePrompt(Generic[MessageT]):
             query=asked_by(self.memory, query),
             settings=self.settings,
         )
-
-
-def scene_prompt(
-    memory: Memory,
-    *,
-    format: PromptFormat,
-    settings: SceneSettings | None,
-    present: Callable[[Sequence[MessageT]], Sequence[str]] | None,
-    pov: Sequence[str],
-    budget: int,
-    chat_length: Callable[[Sequence[MessageT]], int],
-) -> ScenePrompt[MessageT] | None:
-    """Build the renderer of scenes; None for the format ``block``.
-
-    Args:
-        memory: Memory that keeps the story.
-        format: ``scene``, or ``block`` for none.
-        settings: Rendering of scenes; None takes the memory's own.
-        present: Names of the characters present, given the messages of the chat; None names none.
-        pov: Names of the characters from whose point of view the story is rendered; empty is all of them.
-        budget: Largest number of tokens of the block.
-        chat_length: Counts the messages of the chat, as the events' ``message_ids`` do.
-
-    Raises:
-        ConfigurationError: The format is unknown, the memory has no scenes, or there are options for scenes alone.
-    """
-    if format == "block":
-        if settings is not None or present is not None or pov:
-            raise ConfigurationError("scene=, present= and pov= are about scenes: give format='scene' with them")
-        return None
-    if format != "scene":
-        raise ConfigurationError(f"format must be 'block' or 'scene', not {format!r}")
-    if isinstance(pov, str):
-        raise ConfigurationError("pov must be a list of names, not one text")
-    return ScenePrompt(
-        memory=scene_memory_of(memory),
-        settings=settings,
-        present=present,
-        pov=tuple(pov),
-        budget=budget,
-        chat_length=chat_length,
-    )
