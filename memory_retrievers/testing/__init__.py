@@ -140,21 +140,22 @@ class Inside:
 
     Args:
         engine: What all handles of the memory share.
+
+    Attributes:
+        store: The ``MemoryStore``: the ledger, both indexes, the embedder and the clock.
+        ledger: Where the records are.
+        keyword: The keyword engine.
+        dense: The vector index.
+        embedder: The ``StoreEmbedder``, which knows which embedder the store was filled with.
     """
 
     def __init__(self, engine: Any) -> None:  # noqa: ANN401 - it lies above this room
         self._engine = engine
-
-    @property
-    def store(self) -> Any:  # noqa: ANN401 - it lies above this room
-        """The ``MemoryStore``: the ledger, both indexes, the embedder and the clock."""
-        return self._engine.store
-
-    @property
-    def ledger(self) -> SQLLedger:
-        """Where the records are."""
-        ledger: SQLLedger = self._engine.store.ledger
-        return ledger
+        self.store: Any = engine.store
+        self.ledger: SQLLedger = engine.store.ledger
+        self.keyword: KeywordIndex = engine.store.keyword
+        self.dense: VectorIndex = engine.store.dense
+        self.embedder: Any = engine.store.embedder
 
     @property
     def is_writing(self) -> bool:
@@ -162,31 +163,14 @@ class Inside:
         return self.ledger.database.is_writing
 
     @property
-    def keyword(self) -> KeywordIndex:
-        """The keyword engine."""
-        keyword: KeywordIndex = self._engine.store.keyword
-        return keyword
-
-    @property
-    def dense(self) -> VectorIndex:
-        """The vector index."""
-        dense: VectorIndex = self._engine.store.dense
-        return dense
-
-    @property
-    def embedder(self) -> Any:  # noqa: ANN401 - it lies above this room
-        """The ``StoreEmbedder``, which knows which embedder the store was filled with."""
-        return self._engine.store.embedder
-
-    @property
     def pipeline(self) -> Any:  # noqa: ANN401 - it lies above this room
         """The write path: queue, segmenter, consolidation and reviews."""
         return self._engine.pipeline
 
     @property
-    def adopted(self) -> Any:  # noqa: ANN401 - it lies above this room
+    def adopted(self) -> Any:  # noqa: ANN401 - of a room above this one
         """What is known of a foreign collection that the memory has adopted; None if it has not."""
-        return self._engine.store.ledger.adopted
+        return self.store.ledger.adopted
 
     def cached_terms(self) -> set[str]:
         """Return every term that snapshots keep in memory, of whatever scope, with what was made of them."""
