@@ -199,22 +199,16 @@ def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArgument
 
 def _put(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
     """Items go together; one that is compared with what is similar, or replaces something, sees all before it."""
-    waiting: list[_Wanted] = []
-    for each in wanted:
-        if each.item.looks_for_similar or each.item.replaces is not None:
-            _put_together(context, waiting, batch)
-            _put_singly(context, [each], batch)
-            waiting = []
+
+    def keeps_duplicates(each: _Wanted) -> bool | None:
+        goes_alone = each.item.looks_for_similar or each.item.replaces is not None
+        return None if goes_alone else each.item.keeps_duplicates(context)
+
+    for keeps, alike in groupby(wanted, key=keeps_duplicates):
+        if keeps is None:
+            _put_singly(context, list(alike), batch)
         else:
-            waiting.append(each)
-    _put_together(context, waiting, batch)
-
-
-def _put_together(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
-    if not wanted or batch.is_over_before(wanted[0].place):
-        return
-    for keeps, alike in groupby(wanted, key=lambda each: each.item.keeps_duplicates(context)):
-        _put_alike(context, list(alike), batch, allow_duplicates=keeps)
+            _put_alike(context, list(alike), batch, allow_duplicates=keeps)
 
 
 def _put_alike(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done], *, allow_duplicates: bool) -> None:
