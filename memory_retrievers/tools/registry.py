@@ -104,7 +104,8 @@ def _tool(
     )
 
 
-_RECALL: tuple[AnyTool, ...] = (
+_TOOLS: Final[tuple[AnyTool, ...]] = (
+    # reading, with any memory
     _tool(
         retrieve.retrieve_memory,
         "Search long-term memory of earlier conversations. Use it whenever the user refers to something said or "
@@ -121,10 +122,7 @@ _RECALL: tuple[AnyTool, ...] = (
         "List what was remembered last, facts and episodes, each newest first, whatever they are about. "
         "Use it to catch up at the start of a conversation.",
     ),
-)
-"""The tools that read, with any memory."""
-
-_RECORDS: tuple[AnyTool, ...] = (
+    # what is stored, record by record; these need an AgentMemory, as those below do
     _tool(
         store.memory_store,
         "Remember one thing for good: a fact, a decision, a preference, a piece of code. Write it so that it can "
@@ -175,10 +173,7 @@ _RECORDS: tuple[AnyTool, ...] = (
         "unless preserve_originals is false.",
         writes=True,
     ),
-)
-"""Tools for what is stored, record by record; they need an AgentMemory, as those below do."""
-
-_CONNECTIONS: tuple[AnyTool, ...] = (
+    # what belongs together, scopes, sessions, files
     _tool(
         records.memory_manage,
         "Read, change or delete one memory whose id is known. Reading with response_level full also tells what "
@@ -220,10 +215,7 @@ _CONNECTIONS: tuple[AnyTool, ...] = (
         "what the memory tools have stored in them and is older than some days.",
         writes=True,
     ),
-)
-"""Tools for what belongs together, scopes, sessions, files."""
-
-_STORY: tuple[AnyTool, ...] = (
+    # the memory of a story
     _tool(
         retrieve.scene,
         "Tell the story so far: what happened long ago, lately and just now, who is present, and how they feel. "
@@ -231,11 +223,8 @@ _STORY: tuple[AnyTool, ...] = (
         scoped=("scope",),
     ),
 )
-"""The tool for the memory of a story; it needs an AgentMemory, too."""
 
-REGISTRY: Mapping[str, AnyTool] = MappingProxyType(
-    {tool.name: tool for tool in _RECALL + _RECORDS + _CONNECTIONS + _STORY}
-)
+REGISTRY: Mapping[str, AnyTool] = MappingProxyType({tool.name: tool for tool in _TOOLS})
 """Every tool by its name, in the order in which they are offered."""
 
 
