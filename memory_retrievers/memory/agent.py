@@ -53,7 +53,7 @@ from memory_retrievers.retrieval.explanations import ExplainedAbsence, Explained
 from memory_retrievers.retrieval.request import RetrievalRequest, check_length, parse_limit
 from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
-from memory_retrievers.scene.events import derived_from, drafts_of, known_to, relevance, updated, witnessed_by
+from memory_retrievers.scene.events import derived_from, drafts_of, known_to, relevance, updated
 from memory_retrievers.scene.render import scene_block
 from memory_retrievers.settings import POOL_SIZE, SCENE_BUDGET, SceneSettings
 from memory_retrievers.storage import export as transfer
@@ -985,7 +985,7 @@ class AgentMemory(BaseMemory):
         if not viewers:
             return states
         scenes = self._store.ledger.scenes(parsed, now=self._store.now())
-        return derived_from(witnessed_by(viewers, scenes, characters=states))
+        return derived_from(known_to(viewers, scenes, characters=states))
 
     def scene(
         self,
@@ -1020,7 +1020,8 @@ class AgentMemory(BaseMemory):
         room, there, viewers = parse_limit("budget", budget), _names("present", present), _names("pov", pov)
         # 2. what happened, as far as it is known to whoever looks on, who neither know what others feel since then
         scenes = self._store.ledger.scenes(parsed, now=self._store.now())
-        episodes = known_to(viewers, scenes, characters=self._store.ledger.characters.all(parsed))
+        known = known_to(viewers, scenes, characters=self._store.ledger.characters.all(parsed))
+        episodes = known or scenes  # a story without a past helps nobody
         states = self.characters(parsed, pov=viewers)
         # 3. what of it matters now
         scores = None

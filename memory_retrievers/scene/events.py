@@ -43,26 +43,12 @@ def known_to(
     """Select the episodes that at least one of the characters knows, in the order given.
 
     A character knows what it witnessed, what is no secret and it took part in, and the events its state lists. Names
-    are compared without regard to case. Without a point of view everything is known; and so it is if nothing would be
-    left, since a story without a past helps nobody.
+    are compared without regard to case. Without a point of view everything is known.
 
     Args:
         pov: The characters from whose point of view the story is seen.
         episodes: Episodes with a ``scene``; one without is known to nobody.
         characters: The states of the characters of the story.
-    """
-    return witnessed_by(pov, episodes, characters=characters) or list(episodes)
-
-
-def witnessed_by(
-    pov: Collection[str], episodes: Sequence[EpisodicMemory], *, characters: Iterable[CharacterState] = ()
-) -> list[EpisodicMemory]:
-    """Select like :func:`known_to`, but nothing where none of the characters knows anything.
-
-    Args:
-        pov: Names of the characters; empty selects everything.
-        episodes: Episodes with a ``scene``; one without is known to no character.
-        characters: States of the characters, with the events they list as known.
     """
     names = {caseless(name) for name in pov}
     if not names:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_retrievers import CharacterState, SceneDetails, ValidationError
 from memory_retrievers.models.scenes import MOST_SHIFTS, EmotionShift, MessageSpan
-from memory_retrievers.scene.events import updated, witnessed_by
+from memory_retrievers.scene.events import known_to, updated
 
 
 def event(id, **fields):
@@ -88,7 +88,7 @@ def test_an_accent_written_in_another_way_makes_no_other_character():
     told = [event("e1", witnesses=["Jos\u00e9"]), event("e2", witnesses=["Jose\u0301"])]
     (state,) = updated([], told)
     assert state.known_events == ("e1", "e2")
-    assert witnessed_by(["Jose\u0301"], told) == told
+    assert known_to(["Jose\u0301"], told) == told
 
 
 def test_two_characters_that_an_older_version_kept_of_one_name_are_left_and_the_first_goes_on():

@@ -47,8 +47,8 @@ def test_without_a_point_of_view_all_is_known(story):
     assert known_to([], story) == story
 
 
-def test_if_nothing_would_be_left_all_is_known(story):
-    assert known_to(["Nobody"], story) == story
+def test_nobody_else_knows_anything(story):
+    assert known_to(["Nobody"], story) == []
 
 
 def test_a_secret_that_a_character_takes_part_in_but_does_not_see_is_kept_from_it(story):
