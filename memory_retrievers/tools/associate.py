@@ -208,7 +208,7 @@ def _discovered_whole(context: ToolContext, source: AnyMemory, hit: FoundMemory)
         **_discovered(hit),
         "scope": context.shown(hit.memory.scope),
         "association_type": str(AssociationType.SEMANTIC),
-        "level": str(association_level(hit.similarity)),
+        "level": association_level(hit.similarity),
         "strengths": {str(way): rounded(strength) for way, strength in ways.items()},
         "auto_generated": True,
         "memory": complete(context, hit.memory),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from enum import StrEnum
 from typing import Final
 
 from memory_retrievers.backends.sql.requests import under_way
@@ -102,7 +101,7 @@ def association_object(context: ToolContext, association: Association, *, of: An
         "scope": context.shown(other.scope),
         "association_type": str(association.type),
         "strength": rounded(association.strength),
-        "level": str(association_level(association.strength)),
+        "level": association_level(association.strength),
         "auto_generated": association.auto_generated,
         "created_at": iso(association.created_at),
     }
@@ -245,20 +244,12 @@ def preview(text: str, length: int) -> str:
     return line if len(line) <= length else f"{line[:length]}..."
 
 
-class AssociationLevel(StrEnum):
-    """Strength of an association, in a word."""
-
-    WEAK = "weak"
-    MODERATE = "moderate"
-    STRONG = "strong"
-
-
-def association_level(strength: float) -> AssociationLevel:
+def association_level(strength: float) -> str:
     """The word for a strength: weak below 0.3, moderate below 0.7, then strong.
 
-    >>> [str(association_level(strength)) for strength in (0.29, 0.3, 0.7)]
+    >>> [association_level(strength) for strength in (0.29, 0.3, 0.7)]
     ['weak', 'moderate', 'strong']
     """
     if strength < 0.3:  # noqa: PLR2004 - the bounds are the definition
-        return AssociationLevel.WEAK
-    return AssociationLevel.MODERATE if strength < 0.7 else AssociationLevel.STRONG  # noqa: PLR2004 - as above
+        return "weak"
+    return "moderate" if strength < 0.7 else "strong"  # noqa: PLR2004 - as above
