@@ -23,7 +23,6 @@ from pydantic import (
     create_model,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -45,32 +44,12 @@ MOST_IDS: Final = 10_000  # ids in one call; most tools take fewer, and say so t
 MOST_TAGS: Final = 10_000  # tags that ``ToolSettings.max_tags`` can allow at most, each of so many characters at most
 
 
-def parse_word(given: object, words: type[WordT], *, name: str, aliases: Mapping[str, WordT] | None = None) -> WordT:
-    """The word that a caller, perhaps a language model, has given in any case of letters.
-
-    >>> parse_word(" Full ", ResponseLevel, name="response_level")
-    <ResponseLevel.FULL: 'full'>
-
-    Args:
-        given: What was given.
-        words: The words that are accepted, as they are stored.
-        name: The parameter, as its error message names it.
-        aliases: Other spelling in lower case → word; None means that there are none.
-
-    Raises:
-        ValidationError: There is no such word.
-    """
-    known = {word.value: word for word in words} | dict(aliases or {})
-    word = known.get(str(given).strip().lower())
-    if word is None:
-        raise ValidationError(f"Invalid {name}: {str(given)[:ECHOED]}. Must be one of: {', '.join(words)}")
-    return word
-
-
 def one_of(
     words: type[WordT], *, name: str, aliases: Mapping[str, WordT] | None = None
 ) -> tuple[BeforeValidator, WithJsonSchema]:
     """Reads one of the words, in any case of letters, and lists them in the schema itself: not all follow a ``$ref``.
+
+    What is no such word is refused by a ValidationError.
 
     >>> read, _ = one_of(Tier, name="memory_tier")
     >>> read.func("Working")
@@ -84,9 +63,13 @@ def one_of(
     Returns:
         The validator and the schema, both for the annotation of the parameter.
     """
+    known = {word.value: word for word in words} | dict(aliases or {})
 
-    def read(value: object) -> WordT:
-        return parse_word(value, words, name=name, aliases=aliases)
+    def read(given: object) -> WordT:
+        word = known.get(str(given).strip().lower())
+        if word is None:
+            raise ValidationError(f"Invalid {name}: {str(given)[:ECHOED]}. Must be one of: {', '.join(words)}")
+        return word
 
     return BeforeValidator(read), WithJsonSchema({"type": "string", "enum": [word.value for word in words]})
 
@@ -140,12 +123,12 @@ class AtMost:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
 
-def fraction(name: str, description: str) -> tuple[Bounds, FieldInfo]:
+def fraction(name: str, description: str) -> tuple[Bounds, Any]:
     """Annotation metadata of a number from 0 to 1."""
-    return Bounds(name=name, low=0.0, high=1.0), _described(description)
+    return Bounds(name=name, low=0.0, high=1.0), Field(description=description)
 
 
-def whole_number(name: str, low: int, high: int, description: str) -> tuple[Bounds, FieldInfo]:
+def whole_number(name: str, low: int, high: int, description: str) -> tuple[Bounds, Any]:
     """Annotation metadata of a whole number within bounds.
 
     Args:
@@ -154,13 +137,7 @@ def whole_number(name: str, low: int, high: int, description: str) -> tuple[Boun
         high: The most it may be.
         description: The description that a model reads.
     """
-    return Bounds(name=name, low=low, high=high), _described(description)
-
-
-def _described(description: str) -> FieldInfo:
-    described = Field(description=description)
-    assert isinstance(described, FieldInfo)  # noqa: S101 - pydantic declares Any
-    return described
+    return Bounds(name=name, low=low, high=high), Field(description=description)
 
 
 def under_one_name(given: object, aliases: Mapping[str, str]) -> object:

@@ -5,10 +5,11 @@ from levels import estimate_tokens
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import ResponseLevel
-from memory_retrievers.tools.arguments import parse_word
+from memory_retrievers.tools.arguments import one_of
 from memory_retrievers.tools.responses import levels, preview
 
 MINIMAL, STANDARD, FULL = ResponseLevel
+READ, _ = one_of(ResponseLevel, name="response_level")
 
 
 def test_there_are_three_levels():
@@ -17,13 +18,13 @@ def test_there_are_three_levels():
 
 @pytest.mark.parametrize("given", ["full", " Full ", "FULL", ResponseLevel.FULL])
 def test_a_level_is_read_from_a_word_in_any_case(given):
-    assert parse_word(given, ResponseLevel, name="response_level") is FULL
+    assert READ.func(given) is FULL
 
 
 @pytest.mark.parametrize("given", ["invalid", "", "none", 3])
 def test_an_unknown_level_is_refused(given):
     with pytest.raises(ValidationError, match=r"^Invalid response_level: .*Must be one of: minimal, standard, full$"):
-        parse_word(given, ResponseLevel, name="response_level")
+        READ.func(given)
 
 
 @pytest.mark.parametrize(("level", "keys"), [(MINIMAL, 2), (STANDARD, 3), (FULL, 4)])
