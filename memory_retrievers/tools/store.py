@@ -117,8 +117,7 @@ class MemoryStoreArguments(StoreItem, ManagementArguments):
 class DuplicateAnalysis:
     """Result of the search for duplicates of a memory that is to be stored."""
 
-    performed: bool = False  # whether anything was looked at: only if the caller wants no duplicates
-    threshold: float | None = None  # from which similarity on something counts
+    threshold: float | None = None  # from which similarity on something counts; None if nothing was looked at
     candidate: AnyMemory | None = None  # the nearest memory that was looked at, if any
     similarity: float | None = None  # how near it is
     refusal: str | None = None  # why nothing must be stored; None if it may
@@ -128,7 +127,7 @@ class DuplicateAnalysis:
     def to_object(self, context: ToolContext) -> JsonObject:
         """The analysis as the answer of ``memory_store`` shows it (specification §4.2)."""
         shown: JsonObject = {
-            "duplicate_check_performed": self.performed,
+            "duplicate_check_performed": self.threshold is not None,
             "threshold_used": self.threshold,
             "duplicate_found": self.refusal is not None or self.existing is not None,
         }
@@ -361,11 +360,10 @@ def _above_threshold(context: ToolContext, draft: SemanticDraft, *, threshold: f
         draft.embedding_text, everywhere, top_k=DUPLICATE_CANDIDATES, min_similarity=min(DUPLICATE_FLOOR, threshold)
     )
     if not found:
-        return DuplicateAnalysis(performed=True, threshold=threshold)
+        return DuplicateAnalysis(threshold=threshold)
     best = max(found, key=lambda hit: hit.similarity)
     is_refused = best.similarity >= threshold - COSINE_TOLERANCE
     return DuplicateAnalysis(
-        performed=True,
         threshold=threshold,
         candidate=best.memory,
         similarity=best.similarity,
@@ -391,7 +389,6 @@ def _same_in_scope(context: ToolContext, draft: SemanticDraft) -> DuplicateAnaly
     ]
     best = same[0][0] if same else next(iter(found), None)
     return DuplicateAnalysis(
-        performed=True,
         threshold=settings.same_cosine,
         candidate=None if best is None else best.memory,
         similarity=None if best is None else best.similarity,
