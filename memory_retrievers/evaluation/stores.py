@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.evaluation.conversations import Conversation
@@ -144,13 +144,6 @@ class Use:
     at: datetime
 
 
-class Opened(NamedTuple):
-    """An open store, and the clock it goes by."""
-
-    memory: AgentMemory
-    clock: MovableClock
-
-
 class FilledStores:
     """Conversations as stores in a directory of their own, until the end of a ``with`` statement.
 
@@ -181,8 +174,8 @@ class FilledStores:
         self._directory.cleanup()
 
     @contextmanager
-    def opened(self, settings: RetrievalSettings) -> Iterator[Opened]:
-        """The store that is indexed as the settings ask for, with these settings."""
+    def opened(self, settings: RetrievalSettings) -> Iterator[tuple[AgentMemory, MovableClock]]:
+        """The store that is indexed as the settings ask for, with these settings, and the clock it goes by."""
         clock = MovableClock(max(conversation.asked_at for conversation in self.conversations))
         place = Path(self._directory.name) / settings.passages
         if settings.passages not in self._filled:
@@ -191,7 +184,7 @@ class FilledStores:
                 self._fill(memory, clock)
             self._filled.add(settings.passages)
         with AgentMemory.open(place, embedder=self.embedder, retrieval=settings, clock=clock) as memory:
-            yield Opened(memory, clock)
+            yield memory, clock
 
     def asked_at(self, conversation: Conversation) -> datetime:
         """The moment at which the questions of a conversation are asked."""
