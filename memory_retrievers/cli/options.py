@@ -141,16 +141,16 @@ def store_options(chosen: ModelOptions) -> StoreOptions:
         ConfigurationError: The language model or the file cannot be used.
         ValidationError: There is no such profile, or a setting breaks a rule.
     """
-    ranking, settings = profile_named(chosen.profile), chosen.settings
-    ingestion = IngestionSettings.reference() if chosen.profile == "reference" else IngestionSettings()
-    tables = {} if settings is None else _tables(settings)
-    return {
-        "language_model": _language_model_at(chosen.language_model),
-        "retrieval": _with(ranking, tables, "retrieval", settings),
-        "ingestion": _with(ingestion, tables, "ingestion", settings),
-        "review": _with(ReviewSettings(), tables, "review", settings),
-        "tools": _with(ToolSettings.from_environment(), tables, "tools", settings),
+    ranking = profile_named(chosen.profile)
+    settings: dict[str, Any] = {
+        "retrieval": ranking,
+        "ingestion": IngestionSettings.reference() if chosen.profile == "reference" else IngestionSettings(),
+        "review": ReviewSettings(),
+        "tools": ToolSettings.from_environment(),
     }
+    if chosen.settings is not None:
+        settings |= _changed_by(chosen.settings, settings)
+    return cast("StoreOptions", {"language_model": _language_model_at(chosen.language_model), **settings})
 
 
 def _made_at(path: str, *, option: str) -> object:
@@ -237,15 +237,8 @@ def metadata_of(given: Sequence[str] | None) -> JsonObject:
     return pairs
 
 
-_TABLES: Final[Mapping[str, type[BaseModel]]] = {
-    "retrieval": RetrievalSettings,
-    "ingestion": IngestionSettings,
-    "review": ReviewSettings,
-    "tools": ToolSettings,
-}
-
-
-def _tables(file: Path) -> Mapping[str, Any]:
+def _changed_by(file: Path, settings: Mapping[str, BaseModel]) -> dict[str, BaseModel]:
+    """The settings of which a file has a table, by its name, with what the table has in place of their own."""
     try:
         if (size := file.stat().st_size) > MAX_FILE_BYTES:
             raise ConfigurationError(f"{file} has {size} bytes: a file of settings has at most {MAX_FILE_BYTES}")
@@ -256,16 +249,13 @@ def _tables(file: Path) -> Mapping[str, Any]:
         raise ConfigurationError(f"the settings {file} cannot be read as {kind}: {error}") from error
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise ConfigurationError(f"{file} has settings that stand in no table: write [retrieval], and then them")
-    if unknown := sorted(tables.keys() - _TABLES):
-        raise ConfigurationError(f"{file} has a table {unknown[0]!r}; there are {', '.join(_TABLES)}")
-    return tables
-
-
-def _with(settings: Any, tables: Mapping[str, Any], table: str, file: Path | None) -> Any:  # noqa: ANN401 - of any kind
-    """Settings with those of a table of the file in place of their own."""
-    if not (given := tables.get(table)):
-        return settings
-    try:
-        return type(settings).model_validate(settings.model_dump() | given)
-    except pydantic.ValidationError as error:
-        raise ValidationError(f"{file}, [{table}]: {ValidationError.from_pydantic(error)}") from error
+    if unknown := sorted(tables.keys() - settings):
+        raise ConfigurationError(f"{file} has a table {unknown[0]!r}; there are {', '.join(settings)}")
+    changed: dict[str, BaseModel] = {}
+    for table, given in tables.items():
+        own = settings[table]
+        try:
+            changed[table] = type(own).model_validate(own.model_dump() | given)
+        except pydantic.ValidationError as error:
+            raise ValidationError(f"{file}, [{table}]: {ValidationError.from_pydantic(error)}") from error
+    return changed
