@@ -23,14 +23,7 @@ from memory_retrievers.text import for_terminals, json_for_terminals, one_line
 if TYPE_CHECKING:
     from memory_retrievers.storage.diagnosis import Diagnosis
 
-_MEMORY: Final = ("id", "kind", "created_at", "invalid_at", "memory")
-_VERSION: Final = ("id", "valid_at", "invalid_at", "fact")
-_EVENT: Final = ("at", "event", "id", "channel", "actor", "fields")
-_ADOPTION: Final = ("adopted", "updated", "forgotten", "unchanged")
-_USERS: Final = ("pid", "program", "version", "since", "holds")
-_COUNTS: Final = ("memories", "passages", "postings", "projected", "problems")
 _BEFORE_STAGES: Final = ("kind", "rank", "dense", "bm25")
-_STAGES: Final = ("kind", "rank", "stage", "place", "given", "memory")
 _AFTER_STAGES: Final = ("fused", "before", "retrievability", "score", "memory")
 
 
@@ -72,7 +65,8 @@ def print_explained(explained: ExplainedRetrieval) -> None:
     stages = list(dict.fromkeys(stage.name for memory in memories for stage in memory.stages if stage.score))
     if sys.stdout.isatty():
         print_table((*_BEFORE_STAGES, *_AFTER_STAGES), [_explained(memory, ()) for memory in memories])
-        print_table(_STAGES, [line for memory in memories for line in _stages(memory)])
+        lines = [line for memory in memories for line in _stages(memory)]
+        print_table(("kind", "rank", "stage", "place", "given", "memory"), lines)
     else:
         headings = (*_BEFORE_STAGES, *(f"{name} score" for name in stages), *_AFTER_STAGES)
         print_table(headings, [_explained(memory, stages) for memory in memories])
@@ -90,7 +84,7 @@ def print_memories(memories: Sequence[AnyMemory]) -> None:
         (memory.id, memory.kind, iso(memory.created_at), "" if end is None else iso(end), _headline(memory))
         for memory, end in zip(memories, ended, strict=True)
     ]
-    print_table(_MEMORY, rows)
+    print_table(("id", "kind", "created_at", "invalid_at", "memory"), rows)
 
 
 def print_diff(diff: MemoryDiff) -> None:
@@ -112,7 +106,7 @@ def print_versions(versions: Sequence[SemanticMemory]) -> None:
         (version.id, iso(version.valid_at), "" if version.invalid_at is None else iso(version.invalid_at), version.fact)
         for version in versions
     ]
-    print_table(_VERSION, rows)
+    print_table(("id", "valid_at", "invalid_at", "fact"), rows)
 
 
 def print_events(events: Sequence[MemoryEvent]) -> None:
@@ -121,7 +115,7 @@ def print_events(events: Sequence[MemoryEvent]) -> None:
         (iso(event.at), event.type, event.id or "", event.channel, event.actor or "", " ".join(event.fields))
         for event in events
     ]
-    print_table(_EVENT, rows)
+    print_table(("at", "event", "id", "channel", "actor", "fields"), rows)
 
 
 def print_statistics(statistics: ScopeStatistics) -> None:
@@ -132,7 +126,7 @@ def print_statistics(statistics: ScopeStatistics) -> None:
 def print_report(report: VerificationReport) -> None:
     """Print what was looked at, then what is wrong, one problem a line, then what is worth a look."""
     counts = (report.memories, report.passages, report.postings, report.projected, len(report.problems))
-    print_table(_COUNTS, [list(map(str, counts))])
+    print_table(("memories", "passages", "postings", "projected", "problems"), [list(map(str, counts))])
     for problem in report.problems:
         print_line(problem)
     for note in report.notes:
@@ -144,7 +138,8 @@ def print_diagnosis(store: str, seen: Diagnosis) -> None:
     print_table(("what", "is"), [("store", store), *_rows(seen)])
     if seen.users:
         print_line("")
-        print_table(_USERS, [_user(each) for each in in_json(asdict(seen))["users"]])
+        users = [_user(each) for each in in_json(asdict(seen))["users"]]
+        print_table(("pid", "program", "version", "since", "holds"), users)
     print_line("")
     for finding in seen.findings:
         print_line(f"{finding.what}: {finding.remedy}")
@@ -202,7 +197,7 @@ def in_json(value: Any) -> Any:  # noqa: ANN401 - whatever the fields hold
 def print_adoption(report: AdoptionReport) -> None:
     """Print how many documents became what, then how many were left out for which reason."""
     counts = (report.adopted, report.updated, report.forgotten, report.unchanged)
-    print_table(_ADOPTION, [list(map(str, counts))])
+    print_table(("adopted", "updated", "forgotten", "unchanged"), [list(map(str, counts))])
     for skipped in report.skipped:
         examples = ", ".join(map(repr, skipped.examples))
         print_line(f"skipped {skipped.rows}: {skipped.reason}, for example {examples}")
@@ -267,7 +262,7 @@ def progress_bar(doing: str) -> Iterator[Progress]:
         goes on.
     """
     if not sys.stderr.isatty():
-        yield _ignored
+        yield lambda _done, _total: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -277,7 +272,3 @@ def progress_bar(doing: str) -> Iterator[Progress]:
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(shown_line(doing), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _ignored(done: int, total: int) -> None:
-    """Progress callback that does nothing."""

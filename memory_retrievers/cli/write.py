@@ -202,8 +202,6 @@ def _load_samples_once(memory: AgentMemory, scope: str) -> None:
 
 tools = typer.Typer(no_args_is_help=True, help="Show the memory tools, and call them as a language model would.")
 
-_TOOL: Final = ("name", "writes", "arguments", "description")
-
 _OWN_IMPORTS: Final = {"import_max_bytes": MAX_BYTES, "import_max_values": 5_000_000, "import_max_memories": 100_000}
 """What ``memory_sync`` takes in here: all that it writes, since the document is the user's own, and so is the memory
 that reading it takes. Servers and models keep to the defaults of ``ToolSettings``."""
@@ -234,7 +232,7 @@ def _list_tools(
         (tool.name, "yes" if tool.writes else "no", ", ".join(arguments.offered()), tool.description)
         for tool, arguments in zip(chosen, offered, strict=True)
     ]
-    print_table(_TOOL, rows)
+    print_table(("name", "writes", "arguments", "description"), rows)
 
 
 @tools.command("call")
