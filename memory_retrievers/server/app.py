@@ -20,7 +20,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_retrievers import __version__
 from memory_retrievers.backends.sql.requests import RepeatedRequestError
@@ -28,7 +28,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.server import routes
 from memory_retrievers.server.connections import configuration, ended_by_signals, listening
-from memory_retrievers.server.intake import BodyLimiter, RateLimit, SharedCheck
+from memory_retrievers.server.intake import BodyLimiter, RateLimit, SharedCheck, noting_statuses
 from memory_retrievers.server.requests import (
     CONTENT_TYPE,
     AppState,
@@ -254,13 +254,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answered: list[int] = []
-
-        async def noting_send(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                answered.append(message["status"])
-            await send(message)
-
+        noting_send, answered = noting_statuses(send)
         started = time.perf_counter()
         try:
             await self._let_through(scope, receive, noting_send)

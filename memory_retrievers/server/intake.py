@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from starlette.datastructures import Headers
-from starlette.types import Message, Receive
+from starlette.types import Message, Receive, Send
 
 from memory_retrievers.server.responses import RETRY_AFTER_SECONDS, HTTPError
 from memory_retrievers.server.settings import TrafficSettings
@@ -128,6 +128,18 @@ def replaying(body: bytes, receive: Receive) -> Receive:
         return waiting.pop() if waiting else await receive()
 
     return receive_again
+
+
+def noting_statuses(send: Send) -> tuple[Send, list[int]]:
+    """What sends an answer likewise, and the status of each that has begun."""
+    statuses: list[int] = []
+
+    async def noting_send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+        await send(message)
+
+    return noting_send, statuses
 
 
 _STRING: Final = re.compile(rb'"[^"]*"?')

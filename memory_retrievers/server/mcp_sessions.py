@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_retrievers.models.fields import storable_json
-from memory_retrievers.server.intake import BodyLimiter, replaying
+from memory_retrievers.server.intake import BodyLimiter, noting_statuses, replaying
 from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse
 from memory_retrievers.server.settings import AccessToken, McpSettings, TokenAuth
 
@@ -52,13 +52,7 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        answered = False
-
-        async def noting_send(message: Message) -> None:
-            nonlocal answered
-            answered = True
-            await send(message)
-
+        noting_send, answered = noting_statuses(send)
         try:
             await self._let_through(scope, receive, noting_send)
         except HTTPError as refusal:
@@ -110,18 +104,13 @@ def _check_message(body: bytes) -> None:
 
 def _empty(receive: Receive) -> Receive:
     """Replace the body by an empty one, then pass on what comes after it, so that a disconnect is still noticed."""
-    begun = False
 
-    async def receive_nothing() -> Message:
-        nonlocal begun
-        if not begun:
-            begun = True
-            return {"type": "http.request", "body": b"", "more_body": False}
+    async def receive_rest() -> Message:
         while (message := await receive())["type"] == "http.request":
             pass
         return message
 
-    return receive_nothing
+    return replaying(b"", receive_rest)
 
 
 HEADER: Final = "mcp-session-id"
@@ -244,13 +233,7 @@ class Sessions:
         return min(free, key=lambda id_: (free[id_].listening > 0, free[id_].used), default=None)
 
     async def _go_on(self, id_: str, scope: Scope, receive: Receive, send: Send) -> None:
-        statuses: list[int] = []
-
-        async def noting_send(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                statuses.append(message["status"])
-            await send(message)
-
+        noting_send, statuses = noting_statuses(send)
         with self._in_use(id_, listens=scope["method"] == "GET"):
             await self._app(scope, receive, noting_send)
         if statuses[:1] == [404] or (scope["method"] == "DELETE" and statuses[:1] == [200]):
