@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
@@ -131,13 +131,11 @@ def by_priority(events: Iterable[PlacedEvent], *, scores: Mapping[str, float] | 
     return sorted(events, key=_priority)
 
 
-def _affordable_upstream(
-    events: Iterable[PlacedEvent], *, room: int, token_counter: Callable[[str], int]
-) -> list[PlacedEvent]:
+def _affordable_upstream(events: Iterable[PlacedEvent], *, room: int) -> list[PlacedEvent]:
     """The events from the oldest part on, up to the first that does not fit: how the model of this block chooses."""
     chosen = []
     for event in sorted(events, key=lambda event: -_PRIORITY[event.part]):
-        room -= token_counter(event.summary) + _UPSTREAM_EXTRA
+        room -= estimate_scene_tokens(event.summary) + _UPSTREAM_EXTRA
         if room < 0:
             break
         chosen.append(event)
@@ -156,20 +154,17 @@ class _Selection:
     is too long does not keep the others out. ``shown`` are the parts that the frame shows anyway.
     """
 
-    def __init__(
-        self, room: int, *, shown: Iterable[Part], settings: SceneSettings, token_counter: Callable[[str], int]
-    ) -> None:
+    def __init__(self, room: int, *, shown: Iterable[Part], settings: SceneSettings) -> None:
         self._room = room
         self._shown = set(shown)
         self._settings = settings
-        self._count = token_counter
         self._parts: dict[Part, list[PlacedEvent]] = {part: [] for part in Part}
 
     def take(self, event: PlacedEvent) -> bool:
         """Charge the event if there is room for it, and return True if there was."""
         chosen = self._parts[event.part]
         place = bisect(chosen, event.order, key=lambda other: other.order)
-        cost = self._cost(event.line) + self._opening(event) + self._pauses(event, chosen, place)
+        cost = _cost(event.line) + self._opening(event) + self._pauses(event, chosen, place)
         if cost > self._room:
             return False
         self._room -= cost
@@ -180,7 +175,7 @@ class _Selection:
         """The heading and the blank line below the part, or the blank line between people and events."""
         if self._parts[event.part]:
             return 0
-        return self._cost("") if event.part in self._shown else self._cost(f"{event.part}\n")
+        return _cost("") if event.part in self._shown else _cost(f"{event.part}\n")
 
     def _pauses(self, event: PlacedEvent, chosen: Sequence[PlacedEvent], place: int) -> int:
         """The separators beside the event, less the one that it takes the place of."""
@@ -192,10 +187,11 @@ class _Selection:
 
     def _pause(self, before: PlacedEvent | None, event: PlacedEvent) -> int:
         text = separator(before, event, settings=self._settings)
-        return 0 if text is None else self._cost(text)
+        return 0 if text is None else _cost(text)
 
-    def _cost(self, text: str) -> int:
-        return self._count(text) + _LINE_BREAK
+
+def _cost(text: str) -> int:
+    return estimate_scene_tokens(text) + _LINE_BREAK
 
 
 _DEFAULT_SETTINGS: Final = SceneSettings()
@@ -211,7 +207,6 @@ def scene_block(
     budget: int = SCENE_BUDGET,
     settings: SceneSettings = _DEFAULT_SETTINGS,
     scores: Mapping[str, float] | None = None,
-    token_counter: Callable[[str], int] = estimate_scene_tokens,
 ) -> str:
     """The block, events in the order of the story; without any it is a frame that says how long the chat is.
 
@@ -222,29 +217,24 @@ def scene_block(
         present: Who is there, in the order in which they are named.
         characters: How the characters feel; the emotions of the first that are not neutral are shown.
         pov: From whose point of view it is rendered; they are not named as present.
-        budget: So many tokens at most, by ``token_counter``; the frame (header and characters) is rendered in any case.
+        budget: So many tokens at most; the frame (header and characters) is rendered in any case.
             Under ``budget_policy="upstream"`` it is a rough measure.
         settings: What is shown, and what gives way.
         scores: By id of the episode; the events with the highest are rendered if not all fit. None leaves it to
             ``settings.budget_policy``.
-        token_counter: What a text costs.
     """
     events = placed(episodes, chat_length=chat_length, settings=settings)
     people = list(_people(present, characters, pov=pov, settings=settings))
     if scores is None and settings.budget_policy == "upstream":
-        room = budget - _upstream_overhead(events, people, chat_length=chat_length, token_counter=token_counter)
-        chosen = _affordable_upstream(events, room=room, token_counter=token_counter)
+        room = budget - _upstream_overhead(events, people, chat_length=chat_length)
+        chosen = _affordable_upstream(events, room=room)
         return _block(chosen, people=people, chat_length=chat_length, settings=settings)
 
     frame = _block([], people=people, chat_length=chat_length, settings=settings)
     shown = [Part.CURRENT_SCENE] if people else []
-    selection = _Selection(budget - token_counter(frame), shown=shown, settings=settings, token_counter=token_counter)
+    selection = _Selection(budget - estimate_scene_tokens(frame), shown=shown, settings=settings)
     claims = [event for event in by_priority(events, scores=scores) if selection.take(event)]
-    block = _block(claims, people=people, chat_length=chat_length, settings=settings)
-    while claims and token_counter(block) > budget:  # for a counter that finds more in the whole than in its lines
-        claims.pop()
-        block = _block(claims, people=people, chat_length=chat_length, settings=settings)
-    return block
+    return _block(claims, people=people, chat_length=chat_length, settings=settings)
 
 
 def _block(events: Sequence[PlacedEvent], *, people: Sequence[str], chat_length: int, settings: SceneSettings) -> str:
@@ -323,10 +313,8 @@ def _is_shown(emotion: str) -> bool:
     return caseless(emotion) not in {"", NEUTRAL}
 
 
-def _upstream_overhead(
-    events: Iterable[PlacedEvent], people: Sequence[str], *, chat_length: int, token_counter: Callable[[str], int]
-) -> int:
+def _upstream_overhead(events: Iterable[PlacedEvent], people: Sequence[str], *, chat_length: int) -> int:
     """Tokens of header, closing tag, headings and people, each counted by itself."""
     parts = {event.part for event in events} | ({Part.CURRENT_SCENE} if people else set())
     frame = f"<scene_memory>\n(#{chat_length} messages)\n\n</scene_memory>"
-    return sum(map(token_counter, (frame, *parts, *people)))
+    return sum(map(estimate_scene_tokens, (frame, *parts, *people)))
