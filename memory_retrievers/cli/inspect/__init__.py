@@ -13,7 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from importlib import resources
 from string import Template
@@ -27,8 +27,7 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, ScopeStatistics, SemanticMemory, scopes
 from memory_retrievers.models.fields import iso, storable
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.results import PendingReview, parse_page_size
-from memory_retrievers.models.scenes import CharacterState
+from memory_retrievers.models.results import parse_page_size
 from memory_retrievers.retrieval.explanations import ExplainedMemory, ExplainedRetrieval
 from memory_retrievers.retrieval.markdown import relative_time
 
@@ -41,39 +40,14 @@ _SCRIPTS: Final = ("elements.js", "curves.js", "ranking.js", "page.js")
 _MARKUP: Final = re.compile("[<>&\u2028\u2029]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScopeSurvey:
-    """Contents of one scope that are shown."""
-
-    scope: str  # its path
-    counts: ScopeStatistics  # how much it holds
-    memories: tuple[AnyMemory, ...]  # its newest memories, newest first
-    more: bool  # whether it holds others
-    reviews: tuple[PendingReview, ...]  # its newest pending reviews, newest first
-    queue: tuple[Message, ...]  # the first of its queued messages, in the order they came
-    characters: tuple[CharacterState, ...]  # the characters of its story, in the order in which they appeared
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
-    """Contents of a memory that are shown."""
-
-    now: datetime
-    within: str | None  # only this scope and those below it; None is everything
-    counts: ScopeStatistics  # how much there is in all, shown or not
-    scopes: tuple[ScopeSurvey, ...]  # the scopes that are shown, by name
-    hidden_scopes: int  # how many more there are
-    explained: ExplainedRetrieval | None  # why a question is answered as it is, if one was asked
-
-
 def survey_of(
     memory: AgentMemory,
     *,
     within: str | None = None,
     limit: int = DEFAULT_LIMIT,
     explained: ExplainedRetrieval | None = None,
-) -> Survey:
-    """Look through a memory. Nothing is filed for review, and nothing counts as a use.
+) -> JsonObject:
+    """All that is shown of a memory, as a JSON-ready object. Nothing is filed for review, and nothing counts as a use.
 
     Args:
         memory: What to look through; read-only is enough.
@@ -84,23 +58,21 @@ def survey_of(
     Raises:
         ValidationError: The scope is malformed, or the limit is not from 1 to 1000.
     """
-    inside, size = None if within is None else scopes.parse(within), parse_page_size(limit)
-    # 1. where there is anything
+    inside, size, now = None if within is None else scopes.parse(within), parse_page_size(limit), memory.now()
     counted = dict(_counted(memory, inside))
-    shown = list(counted)[:MOST_SCOPES]
-    # 2. what is there
-    surveys, room = [], MOST_MEMORIES
-    for scope in shown:
-        surveys.append(_scope(memory, scope, counted[scope], limit=size, room=room))
-        room -= len(surveys[-1].memories)
-    return Survey(
-        now=memory.now(),
-        within=inside,
-        counts=_sum(counted.values()),
-        scopes=tuple(surveys),
-        hidden_scopes=len(counted) - len(shown),
-        explained=explained,
-    )
+    surveys: list[JsonObject] = []
+    room = MOST_MEMORIES
+    for scope in list(counted)[:MOST_SCOPES]:
+        surveys.append(_scope(memory, scope, counted[scope], now=now, limit=min(size, room)))
+        room -= len(surveys[-1]["memories"])
+    return {
+        "now": iso(now),
+        "within": inside,
+        "counts": _sum(counted.values()).model_dump(),
+        "scopes": surveys,
+        "hidden_scopes": len(counted) - len(surveys),
+        "explained": None if explained is None else _shown_explanation(explained),
+    }
 
 
 def _counted(memory: AgentMemory, within: str | None) -> Iterator[tuple[str, ScopeStatistics]]:
@@ -111,19 +83,6 @@ def _counted(memory: AgentMemory, within: str | None) -> Iterator[tuple[str, Sco
             counts = memory.stats(scope)
             if any(count for _, count in counts):
                 yield scope, counts
-
-
-def _scope(memory: AgentMemory, scope: str, counts: ScopeStatistics, *, limit: int, room: int) -> ScopeSurvey:
-    page = memory.list(scope, limit=min(limit, room)) if room else None
-    return ScopeSurvey(
-        scope=scope,
-        counts=counts,
-        memories=() if page is None else page.memories,
-        more=bool(counts.episodes or counts.facts) if page is None else page.cursor is not None,
-        reviews=tuple(reversed(memory.pending_reviews(scope)[-MOST_WAITING:])),
-        queue=tuple(memory.waiting(scope, limit=MOST_WAITING)),
-        characters=tuple(memory.characters(scope)),
-    )
 
 
 def _sum(counts: Iterable[ScopeStatistics]) -> ScopeStatistics:
@@ -141,36 +100,24 @@ _EMPTY: Final[tuple[JsonValue, ...]] = (None, "", [], {})
 _DECIMALS: Final = 4
 
 
-def shown(survey: Survey) -> JsonObject:
-    """All that the page shows, as a JSON-ready object."""
+def _scope(memory: AgentMemory, scope: str, counts: ScopeStatistics, *, now: datetime, limit: int) -> JsonObject:
+    """What is shown of a scope: its newest memories and reviews, newest first, and the first messages that wait."""
+    page = memory.list(scope, limit=limit) if limit else None
     return {
-        "now": iso(survey.now),
-        "within": survey.within,
-        "counts": survey.counts.model_dump(),
-        "scopes": [_shown_scope(scope, survey.now) for scope in survey.scopes],
-        "hidden_scopes": survey.hidden_scopes,
-        "explained": None if survey.explained is None else _shown_explanation(survey.explained),
-    }
-
-
-def _shown_scope(scope: ScopeSurvey, now: datetime) -> JsonObject:
-    return {
-        "scope": scope.scope,
-        "counts": scope.counts.model_dump(),
-        "memories": [_memory(memory, now) for memory in scope.memories],
-        "more": scope.more,
+        "scope": scope,
+        "counts": counts.model_dump(),
+        "memories": [] if page is None else [_memory(each, now) for each in page.memories],
+        "more": bool(counts.episodes or counts.facts) if page is None else page.cursor is not None,
         "reviews": [
             {
                 "query": _cut(review.query),
                 "at": iso(review.created_at),
                 "ago": relative_time(review.created_at, now=now),
-                "memories": [
-                    key.id if key.scope == scope.scope else f"{key.scope}: {key.id}" for key in review.memories
-                ],
+                "memories": [key.id if key.scope == scope else f"{key.scope}: {key.id}" for key in review.memories],
             }
-            for review in scope.reviews
+            for review in reversed(memory.pending_reviews(scope)[-MOST_WAITING:])
         ],
-        "queue": [_message(message) for message in scope.queue],
+        "queue": [_message(message) for message in memory.waiting(scope, limit=MOST_WAITING)],
         "characters": [
             {
                 "name": state.name,
@@ -179,7 +126,7 @@ def _shown_scope(scope: ScopeSurvey, now: datetime) -> JsonObject:
                 "knows": len(state.known_events),
                 "shifts": [shift.emotion for shift in state.shifts],
             }
-            for state in scope.characters
+            for state in memory.characters(scope)
         ],
     }
 
@@ -276,10 +223,10 @@ def _cut(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}… ({len(text):,} characters in all)"
 
 
-def page_of(survey: Survey, *, title: str) -> str:
-    """Build the whole file."""
+def page_of(survey: JsonObject, *, title: str) -> str:
+    """Build the whole file of what :func:`survey_of` gave."""
     style, script = _file("page.css"), "\n".join(map(_file, _SCRIPTS))
-    data = shown(survey) | {
+    data = survey | {
         "title": title,
         "version": memory_retrievers.__version__,
         "most_characters": MOST_CHARACTERS,
