@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pydantic
@@ -170,26 +170,6 @@ def score(details: SceneDetails, *, chat_length: int, cosine: float | None = Non
     return matters + LIKENESS_WEIGHT * likeness + KEYWORD_WEIGHT * bm25
 
 
-def scores(
-    episodes: Sequence[EpisodicMemory], *, chat_length: int, cosines: Mapping[str, float], bm25: Mapping[str, float]
-) -> dict[str, float]:
-    """Score each scene among the episodes, by its id, for ``scene.render.scene_block``.
-
-    Args:
-        episodes: Episodes of one scope; those without a ``scene`` have no score.
-        chat_length: How many messages the chat has.
-        cosines: By id, between event and question; what is missing has none.
-        bm25: By id; what is missing has 0.
-    """
-    return {
-        episode.id: score(
-            episode.scene, chat_length=chat_length, cosine=cosines.get(episode.id), bm25=bm25.get(episode.id, 0.0)
-        )
-        for episode in episodes
-        if episode.scene is not None
-    }
-
-
 def relevance(
     store: MemoryStore, episodes: Sequence[EpisodicMemory], *, scope: str, query: str, chat_length: int
 ) -> dict[str, float]:
@@ -207,17 +187,22 @@ def relevance(
     events = {passage: key.id for key, passage in store.ledger.management.passages(keys).items()}
     selection = Selection(scope=scope, kind=Kind.EPISODIC, now=store.now(), ids=tuple(key.id for key in keys))
     limit = len(store.ledger.eligible(selection))
-    if not limit:
-        return scores(episodes, chat_length=chat_length, cosines={}, bm25={})
 
     # 2. by meaning and by words
-    def search(vector: Vector) -> tuple[Hits, Hits]:
+    def search(vector: Vector) -> tuple[dict[str, float], dict[str, float]]:
         by_meaning = store.dense.search(vector, selection, limit=limit)
-        return by_meaning, store.keyword.search(analyze(query), selection, limit=limit)
+        by_words = store.keyword.search(analyze(query), selection, limit=limit)
+        return _by_event(by_meaning, events), _by_event(by_words, events)
 
-    dense, bm25 = store.search(query, search)
+    cosines, bm25 = store.search(query, search) if limit else ({}, {})
     # 3. with the stars and the time that has passed
-    return scores(episodes, chat_length=chat_length, cosines=_by_event(dense, events), bm25=_by_event(bm25, events))
+    return {
+        episode.id: score(
+            episode.scene, chat_length=chat_length, cosine=cosines.get(episode.id), bm25=bm25.get(episode.id, 0.0)
+        )
+        for episode in episodes
+        if episode.scene is not None
+    }
 
 
 def _by_event(hits: Hits, events: dict[int, str]) -> dict[str, float]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers.models.scenes import SceneDetails
-from memory_retrievers.scene.events import score, scores
+from memory_retrievers.scene.events import score
 
 
 def details(stars, position=0):
@@ -46,12 +46,6 @@ def test_what_is_like_the_question_counts_for_more(cosine, added):
 
 def test_each_point_of_the_keywords_counts_three():
     assert score(details(1), chat_length=0, bm25=1.5) == 5.5
-
-
-def test_all_scenes_are_scored_by_their_id(scene_episode):
-    conversation = scene_episode(id="chat").model_copy(update={"scene": None})
-    episodes = [scene_episode(id="a", importance=1), scene_episode(id="b", importance=5), conversation]
-    assert scores(episodes, chat_length=0, cosines={"a": 1.0, "x": 1.0}, bm25={"b": 2.0}) == {"a": 16.0, "b": 11.0}
 
 
 @given(st.integers(1, 5), st.integers(0, 5_000), st.integers(0, 5_000), st.floats(-1, 1), st.floats(0, 50))
