@@ -98,17 +98,13 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
     # the last one added stands outermost
     app.add_middleware(
         Idempotency,
-        is_write=_is_write,
+        is_write=routes.is_write,
         requests=requests_of(memory),
         make_anew=partial(routes.made_anew, memory),
         now=memory.now,
     )
     app.add_middleware(Guard, settings=chosen, metrics=metrics, takes_body=takes_body)
     return app
-
-
-def _is_write(path: str) -> bool:
-    return path in routes.PATHS or routes.is_write(path)
 
 
 @asynccontextmanager
@@ -178,7 +174,7 @@ async def _malformed(request: Request, error: Exception) -> Response:
     named = error.body if isinstance(error.body, Mapping) else request.query_params
     if isinstance(scope := named.get("conversation_id"), str):
         try:  # who may not go there learns nothing of what is wrong with the rest
-            access_in(request.scope).scope(scope, writes=_is_write(request.scope["path"]))
+            access_in(request.scope).scope(scope, writes=routes.is_write(request.scope["path"]))
         except HTTPError as refusal:
             return refusal.response()
         except ValidationError:

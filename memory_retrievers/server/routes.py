@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.responses import Response
 
@@ -131,15 +132,6 @@ async def profile_raw(conversation_id: Conversation, request: CurrentRequest) ->
 
 
 write_routes = APIRouter(prefix="/api/v0", tags=["Write"])
-
-PATHS: Final = frozenset(
-    f"/api/v0/{name}"
-    for name in (
-        *("add_message", "add_messages", "process", "remember", "forget_scope"),
-        *(method.name for method in METHODS.values() if method.writes),
-    )
-)
-"""All of them, for ``Idempotency-Key``."""
 
 _REMEMBER: Final = "/api/v0/remember"
 
@@ -318,10 +310,17 @@ def tool_routes(*, allow_scopes: bool) -> APIRouter:
     return tool_routes
 
 
+_WRITES: Final = frozenset(
+    (
+        *(route.path for route in write_routes.routes if isinstance(route, APIRoute)),
+        *(f"{PREFIX}{tool.name}" for tool in REGISTRY.values() if tool.writes),
+    )
+)
+
+
 def is_write(path: str) -> bool:
-    """True if the path is that of a tool that writes."""
-    tool = REGISTRY.get(path.removeprefix(PREFIX)) if path.startswith(PREFIX) else None
-    return tool is not None and tool.writes
+    """True if the path is that of a route that writes, for ``Idempotency-Key``."""
+    return path in _WRITES
 
 
 def _route(tool: AnyTool, *, allow_scopes: bool) -> Callable[..., Awaitable[Response]]:
