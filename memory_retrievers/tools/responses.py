@@ -130,7 +130,9 @@ def respond(
     plain: JsonObject | None = None,
     optional: Collection[str] = (),
 ) -> ToolOutput:
-    """The answer of a tool in the format that the host has chosen, at the level that was asked for.
+    """The answer of a tool in the format that the host has chosen, with everything up to the level that was asked for.
+
+    A later value takes the place of an earlier one.
 
     Args:
         context: Says which format.
@@ -139,38 +141,23 @@ def respond(
         standard: The keys that ``standard`` and ``full`` add.
         full: Gives the keys that only ``full`` adds.
         plain: The plain object of specification §3.3; None if the tool has none, and answers by level always.
-        optional: Keys that are left out when their list or object is empty.
+        optional: Keys that are left out when their list or object is empty. A key whose value is None always is.
     """
     if plain is not None and context.response_format == "plain":
         return ToolOutput.of(plain)
     level = arguments.response_level
-    further = full() if level is ResponseLevel.FULL else {}
-    return ToolOutput.of(levels(minimal, standard, further, level=level, optional=optional))
-
-
-def levels(
-    minimal: JsonObject, standard: JsonObject, full: JsonObject, *, level: ResponseLevel, optional: Collection[str] = ()
-) -> JsonObject:
-    """The answer of one level: everything up to it, a later value in place of an earlier one.
-
-    >>> levels({"success": True}, {"results": [], "note": None}, {"metadata": {}}, level=ResponseLevel.STANDARD)
-    {'success': True, 'results': []}
-
-    Args:
-        minimal: The keys of every level.
-        standard: The keys that ``standard`` and ``full`` add.
-        full: The keys that only ``full`` adds.
-        level: The level that was asked for.
-        optional: Keys that are left out when their list or object is empty. A key whose value is None always is.
-    """
     shown = dict(minimal)
     if level is not ResponseLevel.MINIMAL:
         shown |= standard
     if level is ResponseLevel.FULL:
-        shown |= full
-    return {
-        key: value for key, value in shown.items() if value is not None and not (key in optional and value in ([], {}))
-    }
+        shown |= full()
+    return ToolOutput.of(
+        {
+            key: value
+            for key, value in shown.items()
+            if value is not None and not (key in optional and value in ([], {}))
+        }
+    )
 
 
 MOST_STILL_KNOWN: Final = 2  # messages, and facts, that an answer names beside what was deleted

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,11 +7,17 @@ from levels import estimate_tokens
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import ResponseLevel
-from memory_retrievers.tools.arguments import one_of
-from memory_retrievers.tools.responses import levels, preview
+from memory_retrievers.tools.arguments import ManagementArguments, one_of
+from memory_retrievers.tools.responses import preview, respond
 
 MINIMAL, STANDARD, FULL = ResponseLevel
+BY_LEVEL = SimpleNamespace(response_format="levels")
 READ, _ = one_of(ResponseLevel, name="response_level")
+
+
+def levels(minimal, standard, full, *, level, optional=()):
+    arguments = ManagementArguments(response_level=level)
+    return respond(BY_LEVEL, arguments, minimal, standard, lambda: full, optional=optional).artifact
 
 
 def test_there_are_three_levels():
