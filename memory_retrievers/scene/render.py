@@ -49,10 +49,21 @@ def placed(episodes: Sequence[EpisodicMemory], *, chat_length: int, settings: Sc
     """
     scenes = [(episode, episode.scene) for episode in episodes if episode.scene is not None]
     scenes.sort(key=lambda scene: scene[1].sequence or 0)
-    return [
-        _placed(episode, details, order=order, chat_length=chat_length, settings=settings)
-        for order, (episode, details) in enumerate(scenes)
-    ]
+    events = []
+    for order, (episode, details) in enumerate(scenes):
+        position, summary = position_of(details), one_line(episode.summary)
+        known = "[Known] " if not details.is_secret and len(details.witnesses) >= KNOWN_FROM else ""
+        event = PlacedEvent(
+            id=episode.id,
+            summary=summary,
+            line=f"[{'★' * details.importance}] {known}{summary}",
+            stars=details.importance,
+            position=position,
+            part=_part_of(position, chat_length=chat_length, settings=settings),
+            order=order,
+        )
+        events.append(event)
+    return events
 
 
 def position_of(details: SceneDetails) -> int:
@@ -85,23 +96,6 @@ def separator(before: PlacedEvent | None, event: PlacedEvent, *, settings: Scene
     if gap >= settings.later_messages:
         return "\n...Later...\n"
     return "\n...\n" if gap >= settings.pause_messages else None
-
-
-def _placed(
-    episode: EpisodicMemory, details: SceneDetails, *, order: int, chat_length: int, settings: SceneSettings
-) -> PlacedEvent:
-    position = position_of(details)
-    summary = one_line(episode.summary)
-    known = "[Known] " if not details.is_secret and len(details.witnesses) >= KNOWN_FROM else ""
-    return PlacedEvent(
-        id=episode.id,
-        summary=summary,
-        line=f"[{'★' * details.importance}] {known}{summary}",
-        stars=details.importance,
-        position=position,
-        part=_part_of(position, chat_length=chat_length, settings=settings),
-        order=order,
-    )
 
 
 def _part_of(position: int, *, chat_length: int, settings: SceneSettings) -> Part:
