@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, get_origin
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -105,13 +105,7 @@ class FilteredBody(Body):
 
     def filters(self) -> FilterOptions:
         """The options of a search that they are."""
-        return {
-            "tags": self.tags,
-            "metadata": self.metadata,
-            "since": self.since,
-            "until": self.until,
-            "where": self.where,
-        }
+        return cast("FilterOptions", self.model_dump(include=set(FilteredBody.model_fields)))
 
 
 MinimumRelevance = Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field, JsonValue
 
@@ -49,17 +49,8 @@ class SearchBody(Query):
     @property
     def options(self) -> SearchOptions:
         """The same as options of a search."""
-        options: SearchOptions = {
-            "category": self.category,
-            "include_child_scopes": self.include_children,
-            "limit": self.limit,
-            "as_of": self.as_of,
-            "min_relevance": self.min_relevance,
-            "tags": self.tags,
-            "since": self.since,
-            "until": self.until,
-            "where": self.where,
-        }
+        options = cast("SearchOptions", self.model_dump(include=set(SearchOptions.__annotations__)))
+        options["include_child_scopes"] = self.include_children
         if self.kinds and "fact" not in self.kinds:
             options["semantic_limit"] = 0
         if self.kinds and "episode" not in self.kinds:
