@@ -102,25 +102,19 @@ class Bounds:
         return handler(schema) | {name: bound for name, bound in bounds.items() if bound is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class AtMost:
-    """Refuses a text of more characters, or a list of more elements.
+def at_most(most: int, what: str) -> AfterValidator:
+    """Refuses a text of more characters, or a list of more elements; ``what`` is what it is called there.
 
     The schema does not show it: no honest argument comes near, and it would cost tokens with every call of a model.
     """
 
-    most: int  # how many
-    what: str  # what it is called where it is refused
-
-    def check(self, value: SizedT) -> SizedT:
-        """The value, if it is not too long."""
-        if isinstance(value, str | tuple) and len(value) > self.most:
+    def check(value: SizedT) -> SizedT:
+        if isinstance(value, str | tuple) and len(value) > most:
             unit = "characters" if isinstance(value, str) else "elements"
-            raise ValidationError(f"{self.what} is too long: {len(value)} {unit}, at most {self.most} are allowed")
+            raise ValidationError(f"{what} is too long: {len(value)} {unit}, at most {most} are allowed")
         return value
 
-    def __get_pydantic_core_schema__(self, source: type[object], handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self.check, handler(source))
+    return AfterValidator(check)
 
 
 def fraction(name: str, description: str) -> tuple[Bounds, Any]:
@@ -178,12 +172,12 @@ def _read_category(value: object, info: ValidationInfo) -> Category:
 
 _CATEGORIES: Final = [category.value for category in Category]
 
-Content = Annotated[str, AtMost(MAX_CONTENT_LENGTH, "Content"), AfterValidator(_not_blank)]
+Content = Annotated[str, at_most(MAX_CONTENT_LENGTH, "Content"), AfterValidator(_not_blank)]
 Tags: TypeAlias = Annotated[
-    tuple[Annotated[str, AtMost(MOST_TAGS, "A tag")], ...], AtMost(MOST_TAGS, "The list of tags")
+    tuple[Annotated[str, at_most(MOST_TAGS, "A tag")], ...], at_most(MOST_TAGS, "The list of tags")
 ]
-Id: TypeAlias = Annotated[str, AtMost(LONGEST_ID, "An id")]
-Ids: TypeAlias = Annotated[tuple[Id, ...], AtMost(MOST_IDS, "The list of ids")]
+Id: TypeAlias = Annotated[str, at_most(LONGEST_ID, "An id")]
+Ids: TypeAlias = Annotated[tuple[Id, ...], at_most(MOST_IDS, "The list of ids")]
 Metadata: TypeAlias = dict[str, JsonValue]
 MemoryId = Annotated[Id, Field(description="The id of a memory, as another tool gave it.")]
 MemoryTier = Annotated[

@@ -12,7 +12,6 @@ from pydantic.json_schema import JsonSchemaValue
 
 from memory_retrievers.models import Category, DetailLevel, JsonObject, ResponseLevel
 from memory_retrievers.models.filters import MinRelevance
-from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.protocols import Retrieved
 from memory_retrievers.protocols.memory import scene_memory_of
 from memory_retrievers.retrieval.markdown import nothing_told
@@ -22,7 +21,6 @@ from memory_retrievers.settings import SCENE_BUDGET
 from memory_retrievers.text.analysis import estimate_scene_tokens
 from memory_retrievers.tools.arguments import (
     LONGEST_ID,
-    AtMost,
     Level,
     ManagementArguments,
     MetadataFilter,
@@ -31,6 +29,7 @@ from memory_retrievers.tools.arguments import (
     ToolArguments,
     Until,
     Where,
+    at_most,
     under_one_name,
     whole_number,
 )
@@ -44,7 +43,7 @@ LARGEST_BUDGET: Final = 1_000_000
 MOST_NAMES: Final = 1_000
 
 _Names: TypeAlias = Annotated[
-    tuple[Annotated[str, AtMost(LONGEST_ID, "A name")], ...], AtMost(MOST_NAMES, "The list of names")
+    tuple[Annotated[str, at_most(LONGEST_ID, "A name")], ...], at_most(MOST_NAMES, "The list of names")
 ]
 
 
@@ -285,9 +284,10 @@ def scene(context: ToolContext, arguments: SceneArguments) -> ToolOutput:
         arguments,
         {"success": True, "token_count": estimate_scene_tokens(block)},
         {"scene": block},
-        lambda: {"characters": [_character(state) for state in memory.characters(scope, pov=arguments.pov)]},
+        lambda: {
+            "characters": [
+                state.model_dump(mode="json", exclude_none=True)
+                for state in memory.characters(scope, pov=arguments.pov)
+            ]
+        },
     )
-
-
-def _character(state: CharacterState) -> JsonObject:
-    return state.model_dump(mode="json", exclude_none=True)
