@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -96,14 +97,9 @@ class MemoryManager:
 
     def read_only(self) -> MemoryManager:
         """A manager of the same memories that refuses to write, and counts no accesses."""
-        return MemoryManager(
-            self._store,
-            settings=self.settings,
-            ingestion=self.ingestion,
-            retrieval=self._retrieval,
-            retold=self._retold,
-            read_only=True,
-        )
+        looking = copy(self)
+        looking._is_read_only = True  # noqa: SLF001 - its own
+        return looking
 
     def now(self) -> datetime:
         """The current moment in UTC."""
