@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby
-from typing import Annotated, Generic, NamedTuple, TypeVar
+from typing import Annotated, Generic, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import Field, WithJsonSchema
 
@@ -164,11 +164,7 @@ class _Wanted(NamedTuple):
     draft: SemanticDraft
 
 
-class _Done(NamedTuple):
-    """Outcome of the item at a place in the batch."""
-
-    place: int
-    stored: Stored
+_Done: TypeAlias = tuple[int, Stored]  # the place of an item in the batch, and its outcome
 
 
 def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArguments) -> ToolOutput:
@@ -226,7 +222,7 @@ def _put_alike(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Do
     for each, (memory, vector) in zip(wanted, added, strict=True):
         is_new = memory.duplicate_of is None
         made = auto_associate(context, memory, vector=vector) if each.item.auto_associate and is_new else []
-        batch.done.append(_Done(each.place, Stored(memory=memory, is_new=is_new, associations=made)))
+        batch.done.append((each.place, Stored(memory=memory, is_new=is_new, associations=made)))
 
 
 def _put_singly(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
@@ -234,7 +230,7 @@ def _put_singly(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_D
         if batch.is_over_before(each.place):
             return
         try:
-            batch.done.append(_Done(each.place, store_one(context, each.item, each.draft)))
+            batch.done.append((each.place, store_one(context, each.item, each.draft)))
         except (NotFoundError, ValidationError) as error:
             batch.fail(each.place, error)
 
