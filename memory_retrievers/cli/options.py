@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 
 import pydantic
@@ -164,7 +163,18 @@ def _made_at(path: str, *, option: str) -> object:
         example = f"my_models:{option[2:].replace('-', '_')}"
         raise ConfigurationError(f"{option} is MODULE:NAME, for example {example}, not {path!r}")
     where = f"{option} {path}"
-    found = _attribute(_imported(module, where), name, where)
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        imported: object = import_module(module)
+    except Exception as error:  # what a module does when it is imported is its own affair
+        raise ConfigurationError(
+            f"{where}: the module {module!r} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    try:
+        found = functools.reduce(getattr, name.split("."), imported)
+    except AttributeError as error:
+        raise ConfigurationError(f"{where}: the module {module!r} has no name {name!r}") from error
     if not _makes_one(found):
         return found
     try:
@@ -172,25 +182,6 @@ def _made_at(path: str, *, option: str) -> object:
     except Exception as error:
         raise ConfigurationError(f"{where}: making it failed: {type(error).__name__}: {error}") from error
     return made
-
-
-def _imported(module: str, where: str) -> ModuleType:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        return import_module(module)
-    except Exception as error:  # what a module does when it is imported is its own affair
-        raise ConfigurationError(
-            f"{where}: the module {module!r} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
-
-
-def _attribute(module: ModuleType, name: str, where: str) -> object:
-    try:
-        return functools.reduce(getattr, name.split("."), cast("object", module))
-    except AttributeError as error:
-        raise ConfigurationError(f"{where}: the module {module.__name__!r} has no name {name!r}") from error
 
 
 def _makes_one(found: object) -> bool:
