@@ -241,7 +241,9 @@ _KEYS: Final[Mapping[str, str]] = {
 }
 """The fields of answers, by the type that each has in all of them."""
 
-_TYPES: Final = {key: types.split() for types, keys in _KEYS.items() for key in keys.split()}
+_TYPES: Final = {
+    key: {"type": types.split() if " " in types else types} for types, keys in _KEYS.items() for key in keys.split()
+}
 
 _ANSWERS: Final[Mapping[str, str]] = {
     "retrieve_memory": "semantic* episodic*",
@@ -308,11 +310,6 @@ def _output_schema_of(tool: AnyTool) -> JsonObject:
     fields = _ANSWERS[tool.name].split()
     return {
         "type": "object",
-        "properties": {name: _typed(name) for name in (field.removesuffix("*") for field in fields)},
+        "properties": {name: _TYPES[name] for name in (field.removesuffix("*") for field in fields)},
         "required": [field.removesuffix("*") for field in fields if field.endswith("*")],
     }
-
-
-def _typed(name: str) -> JsonObject:
-    types = _TYPES[name]
-    return {"type": types[0] if len(types) == 1 else types}
