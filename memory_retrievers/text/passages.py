@@ -56,7 +56,8 @@ def passage_texts(memory: AnyMemory, *, searched: Searched) -> list[PassageText]
         return [whole, *others]
     if searched == "summary" or not isinstance(memory, EpisodicMemory):
         return [whole]
-    turns = (turn_text(memory, place) for place in range(len(memory.messages)))
+    said = enumerate(memory.messages)
+    turns = (message_passage(message, place=place, otherwise=memory.start_at) for place, message in said)
     return [whole, *(turn for turn in turns if turn is not None)]
 
 
@@ -90,17 +91,7 @@ def passage_text(memory: AnyMemory, part: str) -> PassageText | None:
     place = turn_place(part)
     if place is None or not isinstance(memory, EpisodicMemory) or place >= len(memory.messages):
         return None
-    return turn_text(memory, place)
-
-
-def turn_text(episode: EpisodicMemory, place: int) -> PassageText | None:
-    """Build the passage of a message; None if it has no visible text.
-
-    Args:
-        episode: The episode of the message.
-        place: Index of the message, from 0.
-    """
-    return message_passage(episode.messages[place], place=place, otherwise=episode.start_at)
+    return message_passage(memory.messages[place], place=place, otherwise=memory.start_at)
 
 
 def message_passage(message: Message, *, place: int = 0, otherwise: datetime | None = None) -> PassageText | None:
