@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
@@ -96,38 +96,23 @@ LOWERED_BY: Final = 0.05
 LOWEST_FLOOR: Final = 0.05
 
 
-def wider_scopes(
-    context: ToolContext, scope: str, *, min_similarity: float, count: Callable[[str, float], int]
-) -> list[JsonObject]:
-    """Wider scopes in which a search that found nothing would find something, nearest first.
+def wider_scopes(context: ToolContext, scope: str, floor: float) -> list[tuple[str, float]]:
+    """The scopes above one, level by level up to the root, then ``global`` with a lower floor; five at most.
 
     Args:
         context: Says what the root is.
         scope: Where nothing was found, as the store knows it.
-        min_similarity: How similar memories had to be.
-        count: How many memories the same search finds in another scope, from a similarity on.
+        floor: How similar memories had to be.
     """
-    if not context.allow_scopes:
-        return []
-    return [
-        {"scope": context.shown(each), "total_count": found}
-        for each, floor in islice(_candidates(context, scope, min_similarity), MOST_WIDER_SCOPES)
-        if (found := count(each, floor))
-    ]
-
-
-def _candidates(context: ToolContext, scope: str, floor: float) -> Iterator[tuple[str, float]]:
-    """The scopes above one, level by level up to the root, and then ``global`` with a lower floor."""
-    above = scope
+    wider, above = [], scope
     while above != context.root:
         above = above.rpartition("/")[0]
-        yield above, floor
-    try:
+        wider.append((above, floor))
+    with suppress(ValidationError):  # the root is as deep as a scope can be
         everywhere = scopes.join(context.root, GLOBAL)
-    except ValidationError:  # the root is as deep as a scope can be
-        return
-    if everywhere not in {scope, context.root}:
-        yield everywhere, max(LOWEST_FLOOR, floor - LOWERED_BY)
+        if everywhere not in {scope, context.root}:
+            wider.append((everywhere, max(LOWEST_FLOOR, floor - LOWERED_BY)))
+    return wider[:MOST_WIDER_SCOPES]
 
 
 ASSOCIATIONS = 3  # associations of a hit that are shown, strongest first
@@ -267,16 +252,17 @@ def _response(
 
 
 def _elsewhere(context: ToolContext, arguments: MemorySearchArguments) -> list[JsonObject]:
-    """In which wider scopes the same search would find something."""
-    if context.response_format == "plain" or arguments.response_level is ResponseLevel.MINIMAL:
+    """In which wider scopes the same search would find something, nearest first."""
+    if not context.allow_scopes or context.response_format == "plain":
         return []
-
-    def count(scope: str, floor: float) -> int:
+    if arguments.response_level is ResponseLevel.MINIMAL:
+        return []
+    elsewhere: list[JsonObject] = []
+    for scope, floor in wider_scopes(context, context.scope_named(arguments.scope), arguments.min_similarity):
         there = {"scope": context.shown(scope), "min_similarity": floor}
-        return len(_find(context, arguments.model_copy(update=there)))
-
-    scope = context.scope_named(arguments.scope)
-    return wider_scopes(context, scope, min_similarity=arguments.min_similarity, count=count)
+        if found := len(_find(context, arguments.model_copy(update=there))):
+            elsewhere.append({"scope": there["scope"], "total_count": found})
+    return elsewhere
 
 
 def _result(hit: FoundMemory, mode: SearchMode) -> JsonObject:
