@@ -12,7 +12,7 @@ import typer
 from memory_retrievers.cli.app import DEFAULT_STORE, LeastRelevance, Store, command
 from memory_retrievers.cli.options import PROFILE_NAMES, PROFILES, EmbedderOptions, profile_named
 from memory_retrievers.cli.output import print_json, print_table, print_text, progress_bar
-from memory_retrievers.cli.stores import note_relevance, to_compare
+from memory_retrievers.cli.stores import note_relevance, opened
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.options import chosen_embedder
@@ -134,13 +134,14 @@ def _own(
         measured = measure_own(
             asked,
             compared,
-            open_store=lambda settings: to_compare(store, embedder=remembered, retrieval=settings),
+            open_store=lambda settings: opened(store, read_only=True, embedder=remembered, retrieval=settings),
             embedder=remembered,
             seed=seed,
             progress=progress,
             min_relevance=min_relevance,
         )
-    with to_compare(store, embedder=remembered, retrieval=next(iter(compared.values()))) as memory:
+    settings = next(iter(compared.values()))
+    with opened(store, read_only=True, embedder=remembered, retrieval=settings) as memory:
         figures = measure_silence(asked, memory)
     remembered.save()
     has_choice = DEFAULT in compared and len(compared) > 1
@@ -267,7 +268,7 @@ def _calibrate(
     pairs = None if path is None else custom.load(path)
     store.require_store()
     chosen = chosen_embedder(embedder.load(), embedder_id=embedder.embedder_id)
-    with to_compare(store, embedder=chosen, retrieval=RetrievalSettings()) as memory:
+    with opened(store, read_only=True, embedder=chosen) as memory:
         if pairs is None:
             asked = calibration.asked_by_memories(memory)
         else:

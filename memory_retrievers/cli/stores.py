@@ -22,7 +22,6 @@ from memory_retrievers.storage.options import ResolvedOptions, StoreOptions
 from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.embeddings import AnyEmbedder
     from memory_retrievers.backends.sql.ledger import SQLLedger
 
 
@@ -151,18 +150,6 @@ def to_search(store: Place, *, embedder: EmbedderOptions, retrieval: RetrievalSe
     store.require_store()
     options: StoreOptions = {"embedder": embedder.load(), "embedder_id": embedder.embedder_id, "retrieval": retrieval}
     return _or_read_only(lambda read_only: opened(store, read_only=read_only, **options))
-
-
-def to_compare(store: Place, *, embedder: AnyEmbedder, retrieval: RetrievalSettings) -> AgentMemory:
-    """Open a store that exists read-only, with the embedder that filled it, to try settings out.
-
-    Args:
-        store: Directory or database.
-        embedder: The embedder.
-        retrieval: Retrieval settings to try.
-    """
-    store.require_store()
-    return opened(store, embedder=embedder, retrieval=retrieval, read_only=True)
 
 
 def to_fill(
