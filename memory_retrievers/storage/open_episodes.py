@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 EMBEDDED_BY_SEARCH: Final = 64
 """So many messages, the newest without a vector, are embedded by a search; the worker embeds the rest."""
 
+PARTS_OF_REFUSED: Final = 8  # a request that is refused is made again in so many, to find what is refused in it
+MOST_REFUSED: Final = 5  # tries in a row that fail before the embedder is taken to be down
+
 MOST_TURNS: Final = 4_096  # turns that are kept in memory, of the scopes searched last: about 5 kB each
 MOST_OF_LAST: Final = 32_768  # of the scope that was searched last: what is not kept is read again by each search
 REMEMBERED_TEXTS: Final = 512  # vectors of the last looks at queues that are kept: those of eight of the longest
@@ -105,11 +108,29 @@ class OpenEpisodes:
         return True
 
     def embed_rest(self) -> None:
-        """Embed all messages that have no vector, many scopes at once."""
-        last = 0
+        """Embed all messages that have no vector, many scopes at once; one that is refused holds up no others.
+
+        Raises:
+            EmbeddingError: Some were refused; the rest is not tried once so many tries in a row have failed.
+        """
+        last, in_a_row = 0, 0
+        failure: EmbeddingError | None = None
         while missing := self._ledger.open_episodes.unembedded(after=last, limit=EMBEDDED_BY_SEARCH):
-            self._embed(missing)
+            parts = [missing]
+            while parts:
+                part = parts.pop()
+                try:
+                    self._embed(part)
+                    in_a_row = 0
+                except EmbeddingError as error:
+                    failure, in_a_row = failure or error, in_a_row + 1
+                    if in_a_row == MOST_REFUSED:
+                        raise
+                    size = max(1, len(part) // PARTS_OF_REFUSED)
+                    parts += [part[at : at + size] for at in range(0, len(part), size)] if len(part) > 1 else []
             last = missing[-1]
+        if failure is not None:
+            raise failure
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed n texts to look at a queue, shape (n, d); each look shares some with the one before."""

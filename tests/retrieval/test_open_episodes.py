@@ -450,3 +450,41 @@ def test_nothing_that_a_queue_was_cut_by_is_left_of_what_was_forgotten(memory, w
     named = {"forget_messages": {"messages": ["The boat of pier 3 is late"]}, "forget": {"id": open_episode.id}}
     getattr(memory, way)(scope="c", **named.get(way, {}))
     assert inside(memory).store.open_episodes._looked == {}
+
+
+class Particular(HashEmbedder):
+    """Refuses any request in which a word stands, as some servers refuse what is too long for them."""
+
+    def __init__(self, refused):
+        super().__init__()
+        self.refused = refused
+        self.asked = []
+
+    def embed_documents(self, texts):
+        self.asked.append(len(texts))
+        if any(self.refused in text for text in texts):
+            raise ValueError("too long")
+        return super().embed_documents(texts)
+
+
+@pytest.mark.parametrize("place", [0, 1, 63, 64, 99])
+def test_a_message_that_the_embedder_refuses_holds_up_no_other(clock, place):
+    embedder = Particular("POISON")
+    with AgentMemory.in_memory(embedder=embedder, clock=clock) as memory:
+        for number in range(100):
+            memory.add_messages(f"user/{number}", said("POISON" if number == place else f"I am number {number}."))
+        with pytest.raises(EmbeddingError):
+            inside(memory).pipeline.embed_open()
+        heard = inside(memory).ledger.open_episodes
+        assert len(heard.unembedded(after=0, limit=100)) == 1
+        assert len(embedder.asked) <= 20
+
+
+def test_of_an_embedder_that_is_down_little_is_asked(clock):
+    embedder = Particular("number")
+    with AgentMemory.in_memory(embedder=embedder, clock=clock) as memory:
+        for number in range(100):
+            memory.add_messages(f"user/{number}", said(f"I am number {number}."))
+        with pytest.raises(EmbeddingError):
+            inside(memory).pipeline.embed_open()
+        assert len(embedder.asked) == 5
