@@ -18,7 +18,7 @@ from memory_retrievers.models.fields import MAX_ID_LENGTH, NonBlankText, ShortTe
 MessageT = TypeVar("MessageT")
 
 IMAGE = "[image]"
-
+_MOST_OF_FILE: Final = 500_000  # characters of a text file of LangChain; what is said beside a longer one is kept alone
 _ROLES = {"human": "user", "ai": "assistant", "function": "tool", "chatbot": "assistant", "model": "assistant"}
 _TIME_KEYS = ("timestamp", "created_at")
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
@@ -154,7 +154,7 @@ def _reading(
 
 def _block_text(block: Mapping[str, object], *, include_tools: bool) -> str:
     kind = block.get("type")
-    if kind in _TEXTS or kind == "text-plain":  # so LangChain has a file that is text
+    if kind in _TEXTS or (kind == "text-plain" and len(str(block.get("text"))) <= _MOST_OF_FILE):
         return str(block.get("text") or "")
     if kind == "tool_call" and include_tools:
         given = block.get("args")

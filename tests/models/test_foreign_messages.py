@@ -73,6 +73,8 @@ def test_a_text_that_langchain_has_as_a_file_is_what_was_said():
     file = {"type": "text-plain", "text": "The cat is called Mitzi", "mime_type": "text/plain"}
     said = Message(role="user", content="Keep this:\nThe cat is called Mitzi")
     assert Message.from_langchain(HumanMessage([{"type": "text", "text": "Keep this:"}, file])) == said
+    beside = HumanMessage([{"type": "text", "text": "Keep this:"}, file | {"text": "long " * 200_001}])
+    assert Message.from_langchain(beside).content == "Keep this:"  # which is not lost with what is too long to be kept
     elsewhere = {"type": "text-plain", "url": "https://example.com/a.txt", "text": None, "mime_type": "text/plain"}
     assert Message.from_langchain(HumanMessage([elsewhere])) is None
 
