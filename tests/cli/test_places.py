@@ -141,7 +141,15 @@ def test_a_tilde_is_the_home_directory_though_no_shell_has_read_it(tmp_path, mon
     assert Place.named("postgresql://ana@db.example/~agents").address == "postgresql://ana@db.example/~agents"
 
 
-@pytest.mark.parametrize("address", ["postgresql+psycopg://ana:s3cret@db/agents", "mysql://ana:s3cret@db/agents"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql+psycopg://ana:s3cret@db/agents",
+        "mysql://ana:s3cret@db/agents",
+        " postgresql://ana:s3cret@db/agents",
+        "postgresql:/ana:s3cret@db/agents",
+    ],
+)
 def test_an_address_of_another_kind_is_no_directory(tmp_path, monkeypatch, ended, address):
     monkeypatch.chdir(tmp_path)
     code, printed, complaint = ended("remember", "--store", address, "--scope", "c1", "--fact", "User likes tea")
