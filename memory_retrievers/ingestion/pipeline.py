@@ -39,7 +39,7 @@ from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text import one_line
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Embedded, Vectors
+    from memory_retrievers.models.selection import Embedded
     from memory_retrievers.protocols import LanguageModel
     from memory_retrievers.retrieval.retriever import HybridRetriever
 
@@ -235,7 +235,9 @@ class IngestionPipeline:
     def _segments(self, messages: Sequence[Message], claim: Claim) -> list[Segment]:
         now = self._store.now()
         recent = self._store.ledger.recent(scope=claim.scope, limit=RECENT_EPISODES, now=now, since=None)
-        context = SegmentationContext(previous_summary=claim.previous_summary, recent=recent, embed=self._embed)
+        context = SegmentationContext(
+            previous_summary=claim.previous_summary, recent=recent, embed=self._store.open_episodes.embed
+        )
         segments = self._segmenter.segment(messages, context)
         taken = [segment.messages for segment in segments]
         if sum(taken) != len(messages) or min(taken, default=1) < 1:
@@ -272,7 +274,10 @@ class IngestionPipeline:
             return self._store.open_episodes.vectors(said, scope=scope, conversation=claim.conversation)
 
         try:
-            drafts: list[EpisodicDraft] = drafts_of(claim, segments, settings=self._settings)
+            waiting = iter(claim.messages)
+            drafts: list[EpisodicDraft] = [
+                _draft(claim, [*itertools.islice(waiting, each.messages)], each, self._settings) for each in segments
+            ]
             stored = self._store.put(drafts, together=drain, known=known)
         except _LeaseLostError:  # it has grown old, or the scope was forgotten: whoever came after has the say
             return ()
@@ -303,16 +308,13 @@ class IngestionPipeline:
             reviewed_at=job.reviewed_at,
             judge=self._judge,
             settings=self._review_settings,
-            embed=self._embed,
+            embed=self._store.open_episodes.embed,
         )
         below = {key.scope for pending in job.reviews for key in pending.memories}  # or the same
         with self._store.ledger.transaction(*{job.scope, *below}):
             if not self._conversations.finish_review_job(job.id):
                 return ()  # another worker has done it meanwhile
             return tuple(reviews.apply(self._store, changes))
-
-    def _embed(self, texts: Sequence[str]) -> Vectors:
-        return self._store.open_episodes.embed(texts)
 
 
 @contextmanager
@@ -366,26 +368,6 @@ def pipeline_of(
 
 
 _NAMESPACE: Final = uuid.UUID("5f0d5b5e-7d61-5c0a-9a53-2f6f1f0f7c11")
-
-
-def drafts_of(claim: Claim, segments: Sequence[Segment], *, settings: IngestionSettings) -> list[EpisodicDraft]:
-    """Draft one episode per segment from the messages it takes, in order.
-
-    Args:
-        claim: The messages of the conversation, in order.
-        segments: The segments in order; each takes the next ``messages`` of the conversation.
-        settings: Settings of ingestion.
-    """
-    return [
-        _draft(claim, messages, segment, settings)
-        for messages, segment in zip(_taken(claim.messages, segments), segments, strict=True)
-    ]
-
-
-def _taken(queued: Sequence[QueuedMessage], segments: Sequence[Segment]) -> Iterator[list[QueuedMessage]]:
-    waiting = iter(queued)
-    for segment in segments:
-        yield list(itertools.islice(waiting, segment.messages))
 
 
 def _draft(
