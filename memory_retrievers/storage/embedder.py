@@ -31,6 +31,7 @@ EMBEDDED_CHARACTERS: Final = 250_000
 HELD: Final = 10.0  # seconds that writers are held at most, while the last of a store's vectors are made anew
 
 _LOOK_AGAIN: Final = 0.01  # seconds
+_NEARLY_ONE: Final = 1e-2  # how far the square of a unit vector's length may be from 1, as halves of floats are
 
 REMEMBERED_QUESTIONS: Final = 256
 """Questions whose vectors are remembered: an agent often asks the same by its middleware and by its tools."""
@@ -72,6 +73,7 @@ class ProbedEmbedder:
 
         Raises:
             EmbeddingError: It failed, or gave the zero vector, which is near to nothing.
+            ConfigurationError: It promised unit vectors by its id, and gives others.
         """
         try:
             probe = embedder.embed_query(PROBE)
@@ -79,6 +81,11 @@ class ProbedEmbedder:
             raise _unknowable(embedder.id) from error
         if not any(probe):
             raise _unknowable(embedder.id)
+        if not hasattr(probe, "dtype") or abs(float(probe @ probe) - 1) > _NEARLY_ONE:
+            raise ConfigurationError(
+                f"the embedder {embedder.id!r} has an id of its own and gives no unit vectors as numpy arrays: name it "
+                f"by embedder_id={embedder.id!r}, and vectors are taken as they come, lists and of any length"
+            )
         by_tokens = with_tokens and _by_tokens(embedder) is not None
         return cls(embedder, Fingerprint.of(embedder.id, probe), with_tokens=by_tokens)
 

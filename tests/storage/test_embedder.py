@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_retrievers import AgentMemory, EmbeddingError, EmbeddingMismatchError
+from memory_retrievers import AgentMemory, ConfigurationError, EmbeddingError, EmbeddingMismatchError
 from memory_retrievers.models.storage import Fingerprint
 from memory_retrievers.storage import migrate as moving
 from memory_retrievers.testing import HashEmbedder, inside
@@ -141,7 +141,7 @@ def test_an_export_with_a_fingerprint_of_no_known_form_is_refused(tmp_path, prob
 @pytest.mark.embedded("it looks at a store on disk")
 def test_an_embedder_that_knows_no_word_of_the_sentence_is_named_and_nothing_is_stored(tmp_path):
     class Coffee(Words):
-        id = "coffee"  # with an id it is taken as it is, and without a look at its vectors
+        id = "coffee"  # with an id its vectors are taken as they are, but for the first
 
         def embed_query(self, text):
             return super().embed_query(text) if "coffee" in text else np.zeros(DIMENSION, np.float32)
@@ -154,6 +154,26 @@ def test_an_embedder_that_knows_no_word_of_the_sentence_is_named_and_nothing_is_
             with pytest.raises(EmbeddingError, match=r"the zero vector for 'The quick brown fox.*does not know"):
                 memory.remember_fact(scope="c1", fact="Ruth likes coffee")
             assert memory.scopes() == []
+
+
+@pytest.mark.parametrize("given", [lambda vector: list(vector * 3), lambda vector: vector * 3])
+def test_an_embedder_with_an_id_that_gives_no_unit_vectors_is_told_how_it_is_taken(given):
+    class Plain:
+        id = "plain"
+
+        def embed_documents(self, texts):
+            return [self.embed_query(text) for text in texts]
+
+        def embed_query(self, text):
+            return given(np.array(HashEmbedder().embed_query(text)))
+
+    with AgentMemory.in_memory(embedder=Plain()) as memory:
+        with pytest.raises(ConfigurationError, match="name it by embedder_id='plain'"):
+            memory.remember_fact(scope="c1", fact="Ruth likes coffee")
+        assert memory.scopes() == []
+    with AgentMemory.in_memory(embedder=Plain(), embedder_id="plain") as memory:
+        memory.remember_fact(scope="c1", fact="Ruth likes coffee")
+        assert memory.retrieve("coffee", scope="c1").semantic
 
 
 @given(
