@@ -24,6 +24,10 @@ _WEEKDAY: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _SEASON: Final = r"(?:spring|summer|autumn|fall|winter)"
 _PART_OF_DAY: Final = r"(?:morning|afternoon|evening|night)"
 
+_MONAT: Final = "(?:januar|februar|märz|mai|juni|juli|oktober|dezember)"
+_MOIS: Final = "(?:janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre)"
+_MES: Final = "(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|(?:septiem|octu|noviem|diciem)bre)"
+
 _ENGLISH: Final = (
     r"(?:yesterday|today|tonight|tomorrow|nowadays|recently|lately)\b",
     rf"(?:last|next|this|past|coming|previous|following|every) (?:{_UNIT}|{_WEEKDAY}|{_SEASON}|{_PART_OF_DAY})\b",
@@ -33,22 +37,27 @@ _ENGLISH: Final = (
     rf"{_WEEKDAY}s?\b",
     r"(?:january|february|april|june|july|august|september|october|november|december)\b",
     # the two months that are words as well
-    r"(?:in|on|since|until|till|by|early|late|mid|of|last|next|this) (?:march|may)\b|(?:march|may) (?:\d|the \d)",
+    r"(?:in|on|since|until|till|by|early|late|mid|of|last|next|this)[ -](?:march|may)\b|(?:march|may) (?:\d|the \d)",
+    rf"(?:end|beginning|start|middle) of (?:the |this )?{_UNIT}\b|the {_UNIT} after next\b",
     r"(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\.? \d|\d{1,2}(?:st|nd|rd|th)\b",
     r"(?:19|20)\d\d\b|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b|\d{1,2}:\d\d\b|\d{1,2} ?(?:am|pm|o'?clock)\b",
 )
 _OTHERS: Final = (
-    r"(?:gestern|vorgestern|heute|morgen|übermorgen|(?:letzte|nächste|vorige)[nrsm]? (?:woche|monat|jahr|\w+tag))\b",
-    r"(?:vor|in) \w+ (?:tagen|wochen?|monat(?:en)?|jahr(?:en)?)\b|(?:am|bis|zum) \d{1,2}\.",
+    r"(?:gestern|vorgestern|heute|morgen|übermorgen)\b",
+    r"(?:letzte|(?:über)?nächste|vorige)[nrsm]? (?:woche|monat|jahr|\w+tag|frühling|sommer|herbst|winter)\b",
+    r"(?:vor|in) (?:ein )?\w+ (?:tagen|wochen?|monat(?:en)?|jahr(?:en)?)\b|(?:am|bis|zum) \d{1,2}\.",
     r"(?:diese|kommende)[nrms]? (?:woche|monat|jahr)\b",
-    r"wochenende\b|(?:mon|diens|donners|frei|sams|sonn)tags?\b|mittwoch\b",
+    r"(?:wochen|monats|jahres)ende\b|ende (?:des |der )?(?:woche|monats|jahres)\b",
+    r"(?:(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend)(?:früh|(?:vor|nach)?mittag|morgen|abend|nacht)?s?\b",
     r"(?:hier|avant-hier|aujourd'hui|demain|(?:il y a|dans) \w+ (?:jours?|semaines?|mois|ans?))\b",
     r"(?:semaine|mois|année|an) (?:derni[eè]re?|prochaine?)\b|(?:lun|mar|mercre|jeu|vendre|same)di\b|dimanche\b",
     r"(?:ayer|anteayer|hoy|mañana|(?:hace|en|dentro de) \w+ (?:días?|semanas?|mes(?:es)?|años?))\b",
     r"(?:semana|mes|año) (?:pasad[oa]|que viene)\b|(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b",
-    r"(?:le|el) (?:día )?\d{1,2}\b|(?:\d{1,2}\.? |im )(?:januar|februar|märz|mai|juni|juli|oktober|dezember)\b",
-    r"(?:\d{1,2}(?:er)? |en )(?:janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|décembre)\b",
-    r"(?:\d{1,2} de |en )(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|(?:septiem|octu|noviem|diciem)bre)\b",
+    rf"(?:le|el) (?:día )?\d{{1,2}}\b|(?:\d{{1,2}}\.? |im |ab |bis |anfang |mitte |ende ){_MONAT}\b",
+    rf"(?:\d{{1,2}}(?:er)? |en |fin |début |mi-|de |d['’]){_MOIS}\b|fin d[ue] (?:mois|l['’]année)\b",
+    rf"(?:\d{{1,2}} de |en |hasta |(?:finales|mediados|principios|partir) de ){_MES}\b",
+    r"fin(?:ales|es)? de (?:mes|año)\b|(?:été|printemps|automne|hiver) prochain\b",
+    r"(?:verano|otoño|invierno|primavera) que viene\b",
     r"ce soir\b|(?:ce|cette) (?:semaine|week-end|mois|année)\b|est[ae] (?:noche|tarde|semana|mes|año)\b",
     r"fin de semana\b|próxim[oa] \w+|(?:at|on|over) the weekend\b",
     r"(?:ontem|hoje|amanhã|ieri|oggi|domani|вчера|сегодня|завтра|позавчера)\b",
@@ -59,7 +68,7 @@ _WITHOUT_SPACES: Final = (
     r"昨天|昨日|前天|今天|今日|今晚|明[天日晚]|后天|後天|明後日|あした|あさって",
     r"上周|上週|上个月|上個月|去年|明年|下周|下週|下个月|下個月|[这這本今][周週]|[个個]?星期|(?:周|週|礼拜|禮拜)[一二三四五六日天]",
     r"周末|週末|先週|先月|来週|来月|来年|昨年|一昨日|[月火水木金土日]曜日|어제|오늘|내일|지난|다음 (?:주|달)|작년|내년",
-    r"[\d一二两兩三四五六七八九十] ?(?:年|月|日|天|号|號|周|週間|か月|ヶ月)|\d ?(?:년|월|일)",
+    r"[月年][底末]|[\d一二两兩三四五六七八九十几幾数] ?(?:年|月|日|天|号|號|周|週間|か月|ヶ月)|\d ?(?:년|월|일)",
 )
 _LOOKED_AT: Final = 10_000  # characters of a text; what is longer is no answer to a question
 
@@ -76,16 +85,24 @@ monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednes
 yesterday today tonight tomorrow nowadays recently lately while
 january february march april may june july august september october november december
 gestern vorgestern heute morgen übermorgen mittwoch tagen wochen monaten jahren letzte letzten letzter letztes letztem
-nächste nächsten nächster nächstes nächstem vorige vorigen voriger voriges vorigem montag dienstag donnerstag freitag
+nächste nächsten nächster nächstes nächstem vorige vorigen voriger voriges vorigem monats jahres monatsende jahresende
+übernächste übernächsten übernächster übernächstes übernächstem sonnabend sonnabends montag dienstag donnerstag freitag
 samstag sonntag montags dienstags donnerstags freitags samstags sonntags
 hier hui demain il dans soir semaine semaines mois année derniere dernière dernier dernièr prochain
 prochaine lundi mardi mercredi jeudi vendredi samedi
 dimanche ayer anteayer hoy mañana hace pasado pasada viene lunes martes miércoles jueves viernes sábado domingo
 día días semana semanas mes meses año años noche tarde próximo próxima wochenende woche monat jahr tag diese dieser
 diesen dieses diesem im en
+januar februar märz mai juni juli oktober dezember janvier février mars avril juin juillet août septembre octobre
+novembre décembre enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
 ontem hoje amanhã ieri oggi domani вчера сегодня завтра позавчера
 """
-_WORDS: Final = frozenset(_TOLD_BY.split())
+_WORDS: Final = frozenset(_TOLD_BY.split()).union(
+    f"{day}{part}{ending}"
+    for day in ("montag", "dienstag", "mittwoch", "donnerstag", "freitag", "samstag", "sonntag", "sonnabend")
+    for part in ("früh", "vormittag", "mittag", "nachmittag", "morgen", "abend", "nacht")
+    for ending in ("", "s")
+)
 # Digits, what is written without spaces, and letters that match one of ASCII or of Russian without being it in lower
 # case (dotless i, the dot that a dotted I keeps, long s, variants of Cyrillic): the words say nothing there.
 _BEYOND_WORDS: Final = re.compile("[\\d\u0131\u0307\u017f\u1c80-\u1c88\u2e80-\U0003ffff]")

@@ -32,7 +32,7 @@ october oktober octobre octubre\nnovember novembre noviembre\ndecember dezember 
 
 WEEKDAYS: Final = _numbered("""
 monday montag lundi lunes\ntuesday dienstag mardi martes\nwednesday mittwoch mercredi miercoles
-thursday donnerstag jeudi jueves\nfriday freitag vendredi viernes\nsaturday samstag samedi sabado
+thursday donnerstag jeudi jueves\nfriday freitag vendredi viernes\nsaturday samstag sonnabend samedi sabado
 sunday sonntag dimanche domingo
 """)
 SEASONS: Final = _numbered("""
@@ -43,15 +43,20 @@ NUMBERS: Final = _numbered("""
 a an one ein eine einem einer un une una 一\ntwo zwei deux dos 二 两 兩\nthree drei trois tres 三
 four vier quatre cuatro 四
 five funf cinq cinco 五\nsix sechs seis 六\nseven sieben sept siete 七\neight acht huit ocho 八\nnine neun neuf nueve 九
-ten zehn dix diez 十\neleven elf onze once 十一\ntwelve zwolf douze doce 十二
+ten zehn dix diez 十\neleven elf onze once 十一\ntwelve zwolf douze doce 十二\nthirteen dreizehn treize trece
+fourteen vierzehn quatorze catorce\nfifteen funfzehn quinze quince
 """)
 DAY, WEEK, MONTH, YEAR, WEEKEND = range(1, 6)
-UNITS: Final = _numbered("""
+UNITS: Final = {"fin de semana": WEEKEND} | _numbered("""
 day days tag tage tagen jour jours dia dias 天 日 日間
 week weeks woche wochen semaine semaines semana semanas 周 週 星期 週間
-month months monat monate monaten mois mes meses 月\nyear years jahr jahre jahren an ans annee annees ano anos 年
+month months monat monats monate monaten mois mes meses 月
+year years jahr jahres jahre jahren an ans annee annees ano anos 年
 weekend weekends wochenende wochenenden week-end week-ends
 """)
+_PART_OF_DAY: Final = re.compile(
+    r"\b((?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend) ?(?:fruh|(?:vor|nach)?mittag|morgen|abend|nacht)\b"
+)
 _DAYS_BACK: Final = {
     **dict.fromkeys(("today", "tonight", "heute", "aujourd'hui", "hoy"), 0),
     **dict.fromkeys(("yesterday", "last night", "gestern", "hier", "ayer", "anoche"), 1),
@@ -95,7 +100,7 @@ UNIT: Final = f"({any_of(_LATIN)})"
 THING: Final = f"({any_of(_LATIN, WEEKDAYS, MONTHS, SEASONS)})"
 _LAST: Final = r"(?:last|letzte[nrsm]?|vorige[nrsm]?|vergangene[nrsm]?|ultim[oa])"
 _LAST_YEAR: Final = r"(?:of )?last year|letzte[ns] jahr(?:e?s)?|(?:de )?l'an(?:nee)? derniere?|del ano pasado"
-_ANY_OF_THEM: Final = r"every|each|that|a|one|jede[nr]|chaque|cada|los"
+_ANY_OF_THEM: Final = r"every|each|that|a|one|jede[nr]|chaque|le|cada|los"
 THIS: Final = r"(?:this|diese[nrsm]?|cet|cette|ce|est[ea])"
 _DATED_MONTH: Final = rf"({any_of(MONTHS)})(?:(?:,| of| de| del)? ({WRITTEN_YEAR}))?"
 _CJK_DATED_MONTH: Final = rf"(?:({WRITTEN_YEAR})年)?(?<!\d)(\d{{1,2}}|十[一二]?|[一二三四五六七八九])月"
@@ -106,7 +111,7 @@ _SINCE: Final = r"\b(?:since|seit|depuis|desde)(?: dem)?"
 _WORD: Final = re.compile(r"[a-z]+")
 PERIOD_WORDS: Final = frozenset(
     part for words in (UNITS, WEEKDAYS, MONTHS, SEASONS, _DAYS_BACK) for word in words for part in _WORD.findall(word)
-) - {"a", "an", "the", "before", "last"} | {"dernier"}
+) - {"a", "an", "the", "before", "last", "fin", "de"} | {"dernier"}
 _BEYOND_WORDS: Final = re.compile(rf"{WRITTEN_YEAR}|[\u3040-\u9fff]")
 """Without one of these words or signs there is no period."""
 
@@ -163,12 +168,14 @@ def named(text: str, expressions: Sequence[Expression], today: datetime) -> dict
 
 
 def plain(text: str) -> str:
-    """The text in lower case, without the accents of Latin letters.
+    """The text in lower case, without the accents of Latin letters and what follows a German day of the week.
 
-    >>> plain("Février, ÉTÉ")
-    'fevrier, ete'
+    >>> plain("Février, ÉTÉ"), plain("Am Freitagabend")
+    ('fevrier, ete', 'am freitag')
     """
-    return without_accents(unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'"))
+    return _PART_OF_DAY.sub(
+        r"\1", without_accents(unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'"))
+    )
 
 
 def month_of(number: int, today: datetime, *, year: int | None = None, has_ended: bool = False) -> Period:
@@ -215,7 +222,7 @@ def _year(year: int, today: datetime) -> Period:
     return Period(first, first.replace(year=year + 1))
 
 
-def _season(number: int, today: datetime, *, year: int | None = None, has_ended: bool = False) -> Period:
+def season_of(number: int, today: datetime, *, year: int | None = None, has_ended: bool = False) -> Period:
     """The latest season of this number, from 1 for spring, that has begun or has ended; or that of a year."""
     since = datetime(year or today.year, 3 * number, 1, tzinfo=today.tzinfo)
     period = Period(since, months_on(since, 3))
@@ -236,7 +243,7 @@ def _thing(word: str, today: datetime, *, is_last: bool) -> Period | None:
     if word in WEEKDAYS:
         return _weekday(WEEKDAYS[word], today, has_ended=True) if is_last else None  # "this Friday" lies ahead
     if word in SEASONS:
-        return _season(SEASONS[word], today, has_ended=is_last)
+        return season_of(SEASONS[word], today, has_ended=is_last)
     if word == "may" and not is_last:  # "this may be"
         return None
     return month_of(MONTHS[word], today, has_ended=is_last)
@@ -307,14 +314,14 @@ def _day(match: re.Match[str], today: datetime) -> Period | None:
 
 def _of_season(match: re.Match[str], today: datetime) -> Period:
     name, *year = given(match)
-    return _season(SEASONS[name], today, year=int(year[0]) if year else None)
+    return season_of(SEASONS[name], today, year=int(year[0]) if year else None)
 
 
 def _cjk_of_year(match: re.Match[str], today: datetime) -> Period:
     relative, season, month = match.groups()
     year = today.year - _CJK[relative][1]
     if season is not None:
-        return _season(_CJK_SEASONS.index(season) + 1, today, year=year)
+        return season_of(_CJK_SEASONS.index(season) + 1, today, year=year)
     return month_of(count_of(month), today, year=year)
 
 
@@ -345,8 +352,8 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
         _cjk_of_year,
     ),
     (
-        re.compile(rf"\b(?:{_LAST} {THING}|{THING} (?:derniere?|passee?|pasad[oa]))\b|\bfin de semana pasad(o)\b"),
-        lambda match, today: _thing("weekend" if given(match)[0] == "o" else given(match)[0], today, is_last=True),
+        re.compile(rf"\b(?:{_LAST} {THING}|{THING} (?:derniere?|passee?|pasad[oa]))\b"),
+        lambda match, today: _thing(given(match)[0], today, is_last=True),
     ),
     (re.compile(rf"\b{THIS} {THING}\b"), lambda match, today: _thing(match[1], today, is_last=False)),
     (re.compile(rf"\b(?:{any_of(_DAYS_BACK)})\b"), _day),
@@ -362,6 +369,6 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
         lambda match, today: _weekday(CJK_WEEKDAYS[given(match)[0]], today),
     ),
     (re.compile(any_of(_CJK)), lambda match, today: back(*_CJK[match[0]], today)),
-    (re.compile(r"([春夏秋冬])[天季]"), lambda match, today: _season(_CJK_SEASONS.index(match[1]) + 1, today)),
+    (re.compile(r"([春夏秋冬])[天季]"), lambda match, today: season_of(_CJK_SEASONS.index(match[1]) + 1, today)),
 )
 """What names a period, the closer expressions first, and the period by the day that it is."""

@@ -20,7 +20,9 @@ from memory_retrievers.text.periods import (
     MONTH,
     MONTHS,
     NUMBER,
+    NUMBERS,
     PERIOD_WORDS,
+    SEASONS,
     THING,
     THIS,
     UNIT,
@@ -41,6 +43,7 @@ from memory_retrievers.text.periods import (
     named,
     periods,
     plain,
+    season_of,
 )
 
 _LOOKED_AT: Final = 1_000  # characters of a text; who plans says so at once
@@ -53,6 +56,7 @@ _DAYS_ON: Final = {
     **dict.fromkeys(("tomorrow", "morgen", "demain", "manana", "明天", "明日", "あした", "明晚"), 1),
     **dict.fromkeys(("day after tomorrow", "ubermorgen", "apres-demain", "pasado manana"), 2),
     **dict.fromkeys(("后天", "後天", "明後日", "あさって"), 2),
+    **dict.fromkeys(("大后天", "大後天", "明々後日", "しあさって"), 3),
 }
 _NO_TOMORROW: Final = "".join(
     rf"(?<!\b{word} )" for word in ("guten", "heute", "am", "jeden", "gestern", "la", "esta", "cada")
@@ -62,8 +66,8 @@ _NO_TOMORROW: Final = "".join(
 _NEXT: Final = r"(?:next|coming|upcoming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])"
 _PAST_VERB: Final = re.compile(r"\b(?:was|were|went|had|did|saw|met|ate|came|got|hatten?|waren?|fuimos|fui|hice)\b")
 _NOT_AHEAD: Final = (
-    r"last|past|since|every|each|an?|any|eine[mn]|une?"
-    r"|letzte[nrsm]?|vorige[nrsm]?|seit|jede[nrsm]?|chaque|depuis|desde|cada|los"
+    r"last|past|since|(?:every|each)(?: other| second)?|an?(?= [mtwfs]\w+day)|any|eine[mn]|une?|le"
+    r"|letzte[nrsm]?|vorige[nrsm]?|seit|jede[nrsm]?(?: zweite[nrsm]?)?|chaque|depuis|desde|cada(?: dos)?|los"
 )
 _HABIT: Final = re.compile(
     r"\b(?:(?:every|each) (?:week|month|year)|weekly|(?:month|year|annual)ly(?= (?:on|in)\b)|always"
@@ -91,22 +95,30 @@ _NO_DAYS: Final = re.compile(
 _DAYS_OF_HABITS: Final = re.compile(
     rf"\b(?:{any_of(WEEKDAYS)})\b|\bin (?:{any_of(MONTHS)})\b|\bthe \d+(?:st|nd|rd|th)\b"
 )
+
+_OTHER_DAYS: Final = datetime(1901, 1, 1, tzinfo=UTC), datetime(1902, 6, 20, tzinfo=UTC)
+"""Two days before all dates that texts tell: what these name is the same on both."""
+
+
 _MONTHS_AHEAD: Final = 8  # a month that is named alone is no further off
 
 _ENDING: Final = r"(?:st|nd|rd|th|er|\.)?"
 _ORDINAL: Final = rf"(\d{{1,2}}){_ENDING}"
 _OF_MONTH: Final = rf"(?:of |de )?(?P<month>{any_of(MONTHS)})"
+_PART_OF_MONTH: Final = (
+    r"(?:in|for|im|en|para|until|till|(?:end|beginning|start|middle) of|early|late|mid|ende|anfang|mitte|ab|bis"
+    r"|fin|debut|mi|(?:finales|fines|principios|mediados|partir) de|hasta|a partir d(?=')|au mois de)[ '-]"
+)
+_SOME: Final = r"(?:a |ein |un )?(few|couple of|paar|einigen|wenigen|quelques|unos|unas|par de)"
 _IN_YEAR: Final = rf"(?:(?:,| of| de| del)? (?P<year>{WRITTEN_YEAR}))?"
 _TO: Final = r" ?(?:to|through|until|till|bis|a|au|al|hasta|-|–|and|und|et|y) ?(?:the |dem |el |le )?"
 
 _BEYOND_LATIN: Final = re.compile(r"[\u3040-\u9fff]")
 _DIGITS_OF_DAYS: Final = re.compile(r"\d{4}-\d\d-|\d(?:st|nd|rd|th|\.)|\b(?:le|el|dia) \d")
 _LONGEST_QUESTION: Final = 80
-_OTHER_DAYS: Final = datetime(1901, 1, 1, tzinfo=UTC), datetime(1902, 6, 20, tzinfo=UTC)
-"""Two days before all dates that texts tell: what these name is the same on both."""
-
 _TOLD_BY: Final = re.compile(
-    rf"\b(?:{any_of(UNITS, WEEKDAYS, MONTHS, {w: 0 for w in _DAYS_ON if w.isascii()})}|coming|upcoming|soon)\b"
+    rf"\b(?:{any_of(UNITS, WEEKDAYS, MONTHS, SEASONS, {w: 0 for w in _DAYS_ON if w.isascii()})}"
+    r"|(?:monats|jahres)ende|coming|upcoming|soon)\b"
 )
 
 
@@ -144,8 +156,8 @@ def names_relative_day(text: str) -> bool:
     ahead = days_ahead(left, today=one)
     if ahead and ahead != days_ahead(left, today=other):
         return True
-    behind = periods(left, now=one)
-    return behind != () and behind != periods(left, now=other)
+    behind = _behind(left, one)
+    return behind != () and behind != _behind(left, other)
 
 
 def names_same_days(text: str, one: datetime, other: datetime) -> bool:
@@ -160,8 +172,15 @@ def names_same_days(text: str, one: datetime, other: datetime) -> bool:
     if days_ahead(left, today=one) != days_ahead(left, today=other):
         return False
     # what has lasted since March is told until today
-    since = ([each.since for each in periods(left, now=day)] for day in (one, other))
+    since = ([each.since for each in _behind(left, day)] for day in (one, other))
     return next(since) == next(since)
+
+
+def _behind(text: str, day: datetime) -> tuple[Period, ...]:
+    """The periods behind a day that a text names, but for the day of the week of a date: "Friday, 27 March 2026"."""
+    for date, _ in _DATES:
+        text = date.sub(" ; ", text)
+    return periods(text, now=day)
 
 
 def _without_habits(text: str) -> str:
@@ -188,17 +207,22 @@ def _thing(word: str, today: datetime, *, is_next: bool) -> Period | list[Period
         return [first, _on(7, first.since)] if is_next else first
     if word in MONTHS:
         return _month(MONTHS[word], today)
-    unit = UNITS.get(word)
-    if unit is None or unit == DAY:
-        return []  # a season, or "this day"
+    if word in SEASONS:
+        found = [season_of(SEASONS[word], today, year=today.year + more) for more in range(1 + is_next)]
+        return [each for each in found if (each.since if is_next else each.until) > today][:1]
+    unit = UNITS[word]
+    if unit == DAY:
+        return []  # "this day"
     if unit == WEEKEND and is_next:
         return [back(unit, 0, today), back(unit, -1, today)]
     return back(unit, -int(is_next), today)
 
 
 def _in_so_many(match: re.Match[str], today: datetime) -> Period:
-    """A day in so many days; some days around it in so many weeks, since nobody counts them."""
+    """A day in so many days; some days around it in so many weeks, since nobody counts them; "a few" are 2 to 5."""
     number, unit = given(match)
+    if not (number.isdecimal() or number in NUMBERS):
+        return Period(back(UNITS[unit], -2, today).since, back(UNITS[unit], -5, today).until)
     count, of = count_of(number), UNITS[unit]
     if of in {WEEK, WEEKEND}:
         return Period(_on(7 * count - 3, today).since, _on(7 * count + 3, today).until)
@@ -213,7 +237,7 @@ def _month(number: int, today: datetime) -> Period:
 def _month_soon(match: re.Match[str], today: datetime) -> Period | None:
     """A month that is named alone, unless it is so far that the last one may be meant."""
     (word,) = given(match)
-    month = _month(MONTHS[word] if word in MONTHS else int(word), today)
+    month = _month(MONTHS[word] if word in MONTHS else count_of(word), today)
     return month if month.since < months_on(today.replace(day=1), _MONTHS_AHEAD) else None
 
 
@@ -228,6 +252,12 @@ def _day_of_month(match: re.Match[str], today: datetime) -> Period:
     month = today.replace(day=1)
     this = month.replace(day=int(number))
     return _on(0, this if this >= today else months_on(month, 1).replace(day=int(number)))
+
+
+def _day_of_that_month(match: re.Match[str], today: datetime) -> Period | None:
+    *which, number = given(match)
+    count = _WHICH_ONE[which[0]] if which else 1
+    return None if count is None else _on(0, months_on(today.replace(day=1), count).replace(day=int(number)))
 
 
 def _weekdays(match: re.Match[str], today: datetime) -> Period:
@@ -248,39 +278,57 @@ def _bare_weekday(match: re.Match[str], today: datetime) -> Period | None:
 
 def _cjk_weekday(match: re.Match[str], today: datetime) -> Period | None:
     which, word = match.groups()
-    week = None if which is None else _CJK_WEEKS.get(which[0])
+    week = _WHICH_ONE.get(which)
     return None if which and week is None else _weekday(CJK_WEEKDAYS[word], today, week=week)
 
 
 def _cjk_unit(unit: int, match: re.Match[str], today: datetime) -> Period | None:
-    week = 0 if match[1] is None else _CJK_WEEKS.get(match[1][0])
-    return None if week is None else back(unit, -week, today)
+    count = _WHICH_ONE.get(match[1], 0)
+    return None if count is None else back(unit, -count, today)
 
 
-_CJK_WEEKS: Final = {**dict.fromkeys("下来", 1), **dict.fromkeys("今这這本", 0)}
-_WHICH: Final = "(下个|下個|下|来|今|这个|這個|这|這|本|上个|上個|上|先|每个|每個|每|毎)"
+_WHICH_ONE: Final[dict[str | None, int | None]] = {
+    **dict.fromkeys(("下下个", "下下個", "下下", "再来"), 2),
+    **dict.fromkeys(("下个", "下個", "下", "来"), 1),
+    **dict.fromkeys(("今", "这个", "這個", "这", "這", "本"), 0),
+    **dict.fromkeys(("上个", "上個", "上", "先", "每个", "每個", "每", "毎", "隔周", "隔"), None),
+}
+_WHICH: Final = (
+    "(下下个|下下個|下下|下个|下個|下|再来|来|今|这个|這個|这|這|本|上个|上個|上|先|每个|每個|每|毎|隔周|隔)"
+)
 _LATIN_DAYS: Final = {word: 0 for word in _DAYS_ON if word.isascii() and word not in {"morgen", "manana"}}
+_WITH_DAY: Final = rf"(?:\b(?:{any_of(WEEKDAYS)}),? (?:the |den |dem )?)?"
 _DATES: Final[tuple[Expression, ...]] = (
     (
-        re.compile(rf"\b({WRITTEN_YEAR})-(\d\d)-(\d\d)\b"),
+        re.compile(rf"{_WITH_DAY}\b({WRITTEN_YEAR})-(\d\d)-(\d\d)\b"),
         lambda match, today: _date(match[3], int(match[2]), match[1], today),
     ),
     (
-        re.compile(rf"(?<![\d.])(\d{{1,2}})\.(\d{{1,2}})\.({WRITTEN_YEAR})?(?!\d)"),
+        re.compile(rf"{_WITH_DAY}(?<![\d.])(\d{{1,2}})\.(\d{{1,2}})\.({WRITTEN_YEAR})?(?!\d)"),
         lambda match, today: _date(match[1], int(match[2]), match[3], today),
     ),
     (
-        re.compile(rf"(?:({WRITTEN_YEAR})年)?(?<!\d)(\d{{1,2}})月(\d{{1,2}})[日号號]"),
+        re.compile(rf"(?:({WRITTEN_YEAR})年)?(?<!\d)(\d{{1,2}})月(\d{{1,2}})[日号號](?: ?\(?(?:周|週|星期|.曜).\)?)?"),
         lambda match, today: _date(match[3], int(match[2]), match[1], today),
     ),
-    (re.compile(rf"\b(?P<first>\d{{1,2}}){_ENDING}{_TO}(?P<last>\d{{1,2}}){_ENDING} {_OF_MONTH}\b{_IN_YEAR}"), _dates),
-    (re.compile(rf"\b{_OF_MONTH} (?P<first>\d{{1,2}}){_ENDING}{_TO}(?P<last>\d{{1,2}}){_ENDING}\b{_IN_YEAR}"), _dates),
     (
-        re.compile(rf"\b{_ORDINAL} (?:of |de )?({any_of(MONTHS)})\b{_IN_YEAR}"),
+        re.compile(
+            rf"{_WITH_DAY}\b(?P<first>\d{{1,2}}){_ENDING}{_TO}(?P<last>\d{{1,2}}){_ENDING} {_OF_MONTH}\b{_IN_YEAR}"
+        ),
+        _dates,
+    ),
+    (
+        re.compile(
+            rf"{_WITH_DAY}\b{_OF_MONTH} (?P<first>\d{{1,2}}){_ENDING}{_TO}(?P<last>\d{{1,2}}){_ENDING}\b{_IN_YEAR}"
+        ),
+        _dates,
+    ),
+    (
+        re.compile(rf"{_WITH_DAY}\b{_ORDINAL} (?:of |de )?({any_of(MONTHS)})\b{_IN_YEAR}"),
         lambda match, today: _date(match[1], MONTHS[match[2]], match[3], today),
     ),
     (
-        re.compile(rf"\b({any_of(MONTHS)}) (?:the )?{_ORDINAL}(?![\d:]){_IN_YEAR}"),
+        re.compile(rf"{_WITH_DAY}\b({any_of(MONTHS)}) (?:the )?{_ORDINAL}(?![\d:]){_IN_YEAR}"),
         lambda match, today: _date(match[2], MONTHS[match[1]], match[3], today),
     ),
 )
@@ -288,8 +336,22 @@ _DATES: Final[tuple[Expression, ...]] = (
 
 _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     *_DATES,
-    (re.compile(rf"\b(?:in|dans|en|dentro de) {NUMBER} {UNIT}\b|\b{NUMBER} {UNIT} from (?:now|today)\b"), _in_so_many),
-    (re.compile(rf"{CJK_NUMBER}{CJK_UNIT}(?:之|以)?[后後]"), _in_so_many),
+    (
+        re.compile(rf"\b(?:in|dans|en|dentro de) (?:{NUMBER}|{_SOME}) {UNIT}\b|\b{NUMBER} {UNIT} from (?:now|today)\b"),
+        _in_so_many,
+    ),
+    (re.compile(rf"(?:{CJK_NUMBER}|([几幾数]))(?:个|個)?{CJK_UNIT}(?:之|以)?[后後]"), _in_so_many),
+    (
+        re.compile(
+            rf"{_WHICH}个?月の?(\d{{1,2}})[日号號]|\b(\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of |du |del )?"
+            r"(?:next month|nachsten monats|mois prochain|mes que viene|proximo mes)\b"
+        ),
+        _day_of_that_month,
+    ),
+    (
+        re.compile(rf"\b(?:ubernachste[nrsm]? {UNIT}|{UNIT} after next)\b"),
+        lambda match, today: back(UNITS[given(match)[0]], -2, today),
+    ),
     (
         re.compile(rf"\b(?:{_NEXT} {THING}|{THING} (?:prochaine?|proxim[oa]|que viene|qui vient))\b"),
         lambda match, today: _thing(given(match)[0], today, is_next=True),
@@ -303,6 +365,14 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
         re.compile(any_of({word: 0 for word in _DAYS_ON if not word.isascii()})),
         lambda match, today: _on(_DAYS_ON[match[0]], today),
     ),
+    (
+        re.compile(
+            rf"{_WITH_DAY}\b(?:on|by|until|before|the|am|zum|bis|den|dem|le|el|el dia) (?:the )?(\d{{1,2}})"
+            r"(?:st|nd|rd|th|\.)(?!\d)"
+            r"|\b(?:le|el|el dia) (\d{1,2})\b(?! ?(?:h|:|%|euro))|(?<![\d月])(?<!あと)(\d{1,2})[日号號](?!間)"
+        ),
+        _day_of_month,
+    ),
     (re.compile(rf"\b({any_of(WEEKDAYS)}){_TO}({any_of(WEEKDAYS)})\b"), _weekdays),
     (re.compile(rf"\b(?:({_NOT_AHEAD}) )?({any_of(WEEKDAYS)})\b(?! (?:dernier|passe|pasado))"), _bare_weekday),
     (
@@ -314,16 +384,21 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     (re.compile(rf"{_WHICH}?(?:週の)?[周週]末"), partial(_cjk_unit, WEEKEND)),
     (re.compile(rf"{_WHICH}(?:[周週]|星期)"), partial(_cjk_unit, WEEK)),
     (re.compile(rf"{_WHICH}月"), partial(_cjk_unit, MONTH)),
+    (re.compile("明年|来年"), lambda _, today: back(YEAR, -1, today)),
     (
-        re.compile(rf"\b(?:in|for|im|en|para) ({any_of(MONTHS)})\b(?! {WRITTEN_YEAR})|(?<!\d)(\d{{1,2}})月(?!\d)"),
-        _month_soon,
+        re.compile(
+            rf"\b(?:end of|ende) (?:the |this |des |der )?{UNIT}\b|\b(monats|jahres)ende\b"
+            r"|\b(?:fin d[eu]|fin(?:al)?es de) (?:l')?(mois|annee|mes|ano)\b"
+            r"|(?<![\d一二三四五六七八九十])([月年])[底末]"
+        ),
+        lambda match, today: back(UNITS[given(match)[0]], 0, today),
     ),
     (
         re.compile(
-            r"\b(?:on|by|until|before|the|am|zum|bis|le|el|el dia) (?:the )?(\d{1,2})(?:st|nd|rd|th|\.)(?!\d)"
-            r"|\b(?:le|el|el dia) (\d{1,2})\b(?! ?(?:h|:|%|euro))|(?<![\d月])(\d{1,2})[日号號](?!間)"
+            rf"\b{_PART_OF_MONTH}({any_of(MONTHS)})\b(?! {WRITTEN_YEAR})"
+            r"|(?<![\d年])(\d{1,2}|十[一二]?|[一二三四五六七八九])月(?!\d)"
         ),
-        _day_of_month,
+        _month_soon,
     ),
 )
 """The same, and what names days by the clock."""

@@ -31,7 +31,8 @@ ENGLISH = (
     rf"\b{WEEKDAY}s?\b",
     r"\b(?:january|february|april|june|july|august|september|october|november|december)\b",
     # the two months that are words as well
-    r"\b(?:in|on|since|until|till|by|early|late|mid|of|last|next|this) (?:march|may)\b",
+    r"\b(?:in|on|since|until|till|by|early|late|mid|of|last|next|this)[ -](?:march|may)\b",
+    rf"\b(?:end|beginning|start|middle) of (?:the |this )?{UNIT}\b|\bthe {UNIT} after next\b",
     r"\b(?:march|may) (?:\d|the \d)|\d(?:st|nd|rd|th)? (?:march|may)\b",
     r"\b(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\.? \d|\b\d{1,2}(?:st|nd|rd|th)\b",
     r"\b(?:19|20)\d\d\b|\b\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b|\b\d{1,2}:\d\d\b|\b\d{1,2} ?(?:am|pm|o'?clock)\b",
@@ -40,20 +41,32 @@ OTHERS = (
     r"昨天|昨日|前天|今天|今日|今晚|明[天日晚]|后天|後天|明後日|あした|あさって",
     r"上周|上週|上个月|上個月|去年|明年|下周|下週|下个月|下個月|[这這本今][周週]|[个個]?星期|(?:周|週|礼拜|禮拜)[一二三四五六日天]",
     r"周末|週末|先週|先月|来週|来月|来年|昨年|一昨日|[月火水木金土日]曜日|어제|오늘|내일|지난|다음 (?:주|달)|작년|내년",
-    r"[\d一二两兩三四五六七八九十] ?(?:年|月|日|天|号|號|周|週間|か月|ヶ月)|\d ?(?:년|월|일)",
-    r"\b(?:gestern|vorgestern|heute|morgen|übermorgen|(?:letzte|nächste|vorige)[nrsm]? (?:woche|monat|jahr|\w+tag))\b",
-    r"\b(?:vor|in) \w+ (?:tagen|wochen?|monat(?:en)?|jahr(?:en)?)\b|\b(?:am|bis|zum) \d{1,2}\.",
-    r"\b(?:diese|kommende)[nrms]? (?:woche|monat|jahr)\b|\bwochenende\b",
-    r"\b(?:mon|diens|donners|frei|sams|sonn)tags?\b|\bmittwoch\b",
-    r"\b(?:\d{1,2}\.? |im )(?:januar|februar|märz|mai|juni|juli|oktober|dezember)\b",
+    r"[月年][底末]|[\d一二两兩三四五六七八九十几幾数] ?(?:年|月|日|天|号|號|周|週間|か月|ヶ月)|\d ?(?:년|월|일)",
+    r"\b(?:gestern|vorgestern|heute|morgen|übermorgen)\b",
+    r"\b(?:letzte|(?:über)?nächste|vorige)[nrsm]? (?:woche|monat|jahr|\w+tag|frühling|sommer|herbst|winter)\b",
+    r"\b(?:vor|in) (?:ein )?\w+ (?:tagen|wochen?|monat(?:en)?|jahr(?:en)?)\b|\b(?:am|bis|zum) \d{1,2}\.",
+    r"\b(?:diese|kommende)[nrms]? (?:woche|monat|jahr)\b|\b(?:wochen|monats|jahres)ende\b|\bende (?:des |der )?(?:woche|monats|jahres)\b",
+    (
+        r"\b(?:(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend)"
+        r"(?:früh|(?:vor|nach)?mittag|morgen|abend|nacht)?s?\b"
+    ),
+    r"\b(?:\d{1,2}\.? |im |ab |bis |anfang |mitte |ende )(?:januar|februar|märz|mai|juni|juli|oktober|dezember)\b",
     r"\b(?:hier|avant-hier|aujourd'hui|demain|(?:il y a|dans) \w+ (?:jours?|semaines?|mois|ans?))\b",
     r"\b(?:semaine|mois|année|an) (?:derni[eè]re?|prochaine?)\b|\b(?:lun|mar|mercre|jeu|vendre|same)di\b|\bdimanche\b",
     r"\bce soir\b|\b(?:ce|cette) (?:semaine|week-end|mois|année)\b|\b(?:le|el) (?:día )?\d{1,2}\b",
-    r"\b(?:\d{1,2}(?:er)? |en )(?:janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|décembre)\b",
+    (
+        r"\b(?:\d{1,2}(?:er)? |en |fin |début |mi-|de |d['’])"
+        r"(?:janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre)\b"
+    ),
     r"\b(?:ayer|anteayer|hoy|mañana|(?:hace|en|dentro de) \w+ (?:días?|semanas?|mes(?:es)?|años?))\b",
     r"\b(?:semana|mes|año) (?:pasad[oa]|que viene)\b|\b(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b",
     r"\best[ae] (?:noche|tarde|semana|mes|año)\b|\bfin de semana\b|\bpróxim[oa] \w+|\b(?:at|on|over) the weekend\b",
-    r"\b(?:\d{1,2} de |en )(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|(?:septiem|octu|noviem|diciem)bre)\b",
+    r"\bfin d[ue] (?:mois|l['’]année)\b|\bfin(?:ales|es)? de (?:mes|año)\b",
+    r"\b(?:été|printemps|automne|hiver) prochain\b|\b(?:verano|otoño|invierno|primavera) que viene\b",
+    (
+        r"\b(?:\d{1,2} de |en |hasta |(?:finales|mediados|principios|partir) de )"
+        r"(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|(?:septiem|octu|noviem|diciem)bre)\b"
+    ),
     r"\b(?:ontem|hoje|amanhã|ieri|oggi|domani|вчера|сегодня|завтра|позавчера)\b",
 )
 ONE_PATTERN = re.compile("|".join((*ENGLISH, *OTHERS)), re.IGNORECASE)

@@ -18,21 +18,43 @@ EXPECTED = {
     ("2026-03-04", "2026-03-05"): "today|tonight|this evening|heute|aujourd'hui|ce soir|hoy|今天|今日|on Wednesday",
     ("2026-03-05", "2026-03-06"): "Tomorrow at 8|morgen um acht|demain|Mañana por la mañana|明天|明日|あした",
     ("2026-03-06", "2026-03-07"): "the day after tomorrow|übermorgen|après-demain|pasado mañana|后天|明後日|あさって"
-    "|on Friday|this Friday|am Freitag|vendredi|el viernes|周五|星期五|这周五|金曜日|今週の金曜日|by Friday|in two days"
+    "|on Friday|this Friday|am Freitag|vendredi|el viernes|Freitagabend|jusqu'à vendredi|周五|星期五|这周五|金曜日|今週の金曜日|by Friday|in two days"
     "|in zwei Tagen|dans deux jours|dentro de dos días|两天后|2日後|March 6th|6 March|the 6th of March 2026|6. März"
     "|le 6 mars|el 6 de marzo|3月6日|2026-03-06|06.03.2026|on the 6th|by the 6th|am 6.|le 6|el 6|6日に|6号",
-    ("2026-03-13", "2026-03-14"): "下周五|来週の金曜日|a wee bit on March 13",
     (
         "2026-03-09",
         "2026-03-16",
     ): "next week|nächste Woche|la semaine prochaine|la semana que viene|la próxima semana|下周|下个星期|来週",
     ("2026-03-02", "2026-03-09"): "this week|diese Woche|cette semaine|esta semana|这周|本周|今週",
-    ("2026-03-07", "2026-03-09"): "this weekend|at the weekend|am Wochenende|ce week-end|el fin de semana|周末|今週末",
+    (
+        "2026-03-07",
+        "2026-03-09",
+    ): "this weekend|at the weekend|am Wochenende|ce week-end|el fin de semana|este fin de semana|周末|今週末",
     ("2026-03-14", "2026-03-16"): "下周末|来週末",
     ("2026-04-01", "2026-05-01"): "next month|nächsten Monat|le mois prochain|el mes que viene|下个月|来月|in a month"
     "|in April|for April|im April|en avril|en abril|4月に",
     ("2026-03-15", "2026-03-22"): "in two weeks|in zwei Wochen|dans deux semaines|en dos semanas|两周后|2週間後",
     ("2026-04-03", "2026-04-10"): "April 3rd to 9th|3 to 9 April|vom 3. bis 9. April|del 3 al 9 de abril",
+    ("2026-03-16", "2026-03-23"): "the week after next|übernächste Woche|下下周|再来週",
+    ("2026-03-07", "2026-03-08"): "Samstagmittag|am Sonnabend|am Samstag Morgen|大后天|しあさって",
+    (
+        "2026-03-06",
+        "2026-03-10",
+    ): "in a few days|in ein paar Tagen|dans quelques jours|dentro de unos días|几天后|数日後",
+    ("2026-03-01", "2026-04-01"): "at the end of the month|at the end of March|Ende des Monats|Ende März|zum Monatsende"
+    "|fin mars|à la fin du mois|a finales de marzo|a fin de mes|月底|三月底|月末",
+    ("2026-05-01", "2026-06-01"): "until May|mid-May|Mitte Mai|ab Mai|début mai|à partir de mai|hasta mayo|五月底",
+    ("2026-06-01", "2026-09-01"): "next summer|nächsten Sommer|l'été prochain|el verano que viene",
+    (
+        "2026-03-27",
+        "2026-03-28",
+    ): "on Friday, March 27th|Friday, 27 March|am Freitag, den 27.3. um acht|Freitag, 27. März"
+    "|le vendredi 27 mars|el viernes 27 de marzo|3月27日(金)|3月27日星期五",
+    ("2026-03-13", "2026-03-14"): "Friday the 13th|am Freitag, dem 13.|下周五|来週の金曜日|a wee bit on March 13",
+    (
+        "2026-04-05",
+        "2026-04-06",
+    ): "on the 5th of next month|am 5. nächsten Monats|le 5 du mois prochain|来月5日|下个月5号",
     ("2026-12-29", "2027-01-01"): "December 29 to 31|29 to 31 December|vom 29. bis 31. Dezember",
     ("2026-03-06", "2026-03-09"): "Friday to Sunday|Freitag bis Sonntag",
     ("2027-02-01", "2027-02-02"): "February 1st|1. Februar|am 1.2. um neun",
@@ -50,6 +72,7 @@ NOTHING_AHEAD = (
         "Guten Morgen!",
         "la mañana",
     ),
+    *("every other Wednesday", "jeden zweiten Donnerstag", "le mardi", "Freitagabends", "あと3日", "隔周周三"),
     *(
         "February 30",
         "on the 32nd",
@@ -178,7 +201,8 @@ Der Nutzer hat morgen einen Termin|El usuario viaja la semana que viene|用户�
 ABSOLUTE = """
 User likes tea|User was born on 4 May 1980|User works five days a week|User is 30 years old|User runs every day
 User goes swimming every Tuesday|The user may be late|User's wedding was on 2024-06-01|The deadline is 19 March 2026
-User has worked at ACME since 2019|Guten Morgen is what the user says|Object to releases on a Friday|The flat costs 900 euros a month|Moved in 2023
+User has worked at ACME since 2019|Guten Morgen is what the user says|Object to releases on a Friday|User has therapy every other Wednesday|L'utilisateur joue au foot le mardi
+Die Müllabfuhr kommt jeden zweiten Donnerstag|User's wedding is on Saturday, 13 June 2026|The flat costs 900 euros a month|Moved in 2023
 User works Monday to Friday|Standup is Monday to Friday at 9|User wakes up at 6 a.m. Monday through Friday
 User usually runs on Tuesday, Thursday and Friday|User's favourite day is Friday|Shop is open from 9 to 5 Monday to Friday|User pays monthly on the 3rd
 User arbeitet von Montag bis Freitag|User travaille du lundi au vendredi|User trabaja de lunes a viernes|用户周一到周五上班
