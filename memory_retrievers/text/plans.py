@@ -100,6 +100,19 @@ _OTHER_DAYS: Final = datetime(1901, 1, 1, tzinfo=UTC), datetime(1902, 6, 20, tzi
 """Two days before all dates that texts tell: what these name is the same on both."""
 
 
+_ROUGHLY: Final = re.compile(
+    r"\b(?:currently|recently|lately|right now|at (?:the moment|present)|the other day|derzeit|zur ?zeit|momentan"
+    r"|aktuell|neulich|kurzlich|(?:vor|seit) kurzem|actuellement|recemment|en ce moment|il y a peu|depuis peu"
+    r"|l'autre jour|actualmente|ahora mismo|recientemente|ultimamente|hace poco|el otro dia"
+    rf"|(?:a few|a couple of|several|half an?) {UNIT} ago|(?:vor|seit) (?:ein paar|einigen|wenigen|einem halben) {UNIT}"
+    rf"|(?:il y a|depuis) (?:quelques|plusieurs) {UNIT}|hace (?:un[oa]s|varios|varias|un par de) {UNIT}"
+    rf"|(?:has|have|hasn't|haven't)\b[^.;]* for {NUMBER} {UNIT}|(?:seit|depuis) {NUMBER} {UNIT}"
+    r"|(?:weeks|months) (?:old|pregnant)|(?:wochen|monate) alt|monat schwanger|(?:semanas|meses) de edad"
+    rf"|enceinte de {NUMBER}|embarazada de {NUMBER})\b"
+    r"|最近|目前|刚刚|剛剛|前几天|这几天|近来|[几幾数](?:个|個|か)?[天日周週月年]間?(?:之|以)?前|先日|この前|この間|今朝|現在|ここ数"
+)
+"""What counts from a day without naming it."""
+
 _MONTHS_AHEAD: Final = 8  # a month that is named alone is no further off
 
 _ENDING: Final = r"(?:st|nd|rd|th|er|\.)?"
@@ -146,11 +159,13 @@ def days_ahead(text: str, *, today: datetime, by_clock: bool = True) -> tuple[Pe
 
 
 def names_relative_day(text: str) -> bool:
-    """True if a text says something else on another day: "tomorrow", "last year", "on Friday", "in March".
+    """True if a text says something else on another day: "tomorrow", "last year", "on Friday", "recently".
 
     >>> names_relative_day("User sees the dentist next Friday"), names_relative_day("User was born on 4 May 1980")
     (True, False)
     """
+    if _ROUGHLY.search(plain(text[:_LOOKED_AT])):
+        return True
     one, other = _OTHER_DAYS
     left = _without_habits(text)
     ahead = days_ahead(left, today=one)

@@ -197,6 +197,10 @@ User is off work Monday to Friday|用户周一到周五不上班|User takes off 
 User always forgets that the dentist is on Friday|User usually runs, but has the dentist on Friday|User's monthly report is due on Friday
 Der Nutzer fliegt immer noch am Freitag|El usuario siempre olvida que tiene dentista el viernes|L'utilisateur est toujours à Rome vendredi
 Der Nutzer hat morgen einen Termin|El usuario viaja la semana que viene|用户明天有面试|昨日引っ越した
+User is currently reading Dune|User recently moved to Leeds|User had surgery a few weeks ago|User has lived in Leeds for two years
+User's daughter is 3 months old|Nutzers Tochter ist drei Monate alt|Su bebé tiene dos meses de edad|Nutzerin ist im fünften Monat schwanger|Nutzer ist neulich umgezogen|Nutzer ist derzeit arbeitslos|Nutzer raucht seit drei Wochen nicht mehr
+L'utilisateur a déménagé récemment|Il est actuellement au chômage|Il vit à Nantes depuis deux ans|El usuario se casó hace poco
+Actualmente lee Rayuela|Lo operaron hace unas semanas|用户最近搬家了|用户几周前做了手术|ユーザーは最近引っ越した|先日結婚した
 """
 ABSOLUTE = """
 User likes tea|User was born on 4 May 1980|User works five days a week|User is 30 years old|User runs every day
@@ -208,6 +212,7 @@ User usually runs on Tuesday, Thursday and Friday|User's favourite day is Friday
 User arbeitet von Montag bis Freitag|User travaille du lundi au vendredi|User trabaja de lunes a viernes|用户周一到周五上班
 ユーザーは月曜日から金曜日まで働く|Trash is collected on Tuesday mornings|The team meets weekly on Wednesday|User moved in May 2019
 User uses Python 3.12.|The deploy worked by the 3rd try|User pays rent on the 1st of each month|User skis in March every year
+User studied in Rome for two years|User has two cats|Nutzer kocht vor dem Training|El usuario hace pan
 用户每周五打网球|用户每个星期五打网球|毎週金曜日にテニスをする|毎週の金曜日|El usuario juega los lunes
 """
 
