@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 EMBEDDED_BY_SEARCH: Final = 64
 """So many messages, the newest without a vector, are embedded by a search; the worker embeds the rest."""
 
+EMBEDDED_TOGETHER: Final = 32  # by the worker; of more scopes at once PostgreSQL keeps every other writer waiting
 PARTS_OF_REFUSED: Final = 8  # a request that is refused is made again in so many, to find what is refused in it
 MOST_REFUSED: Final = 5  # tries in a row that fail before the embedder is taken to be down
 
@@ -115,7 +116,7 @@ class OpenEpisodes:
         """
         last, in_a_row = 0, 0
         failure: EmbeddingError | None = None
-        while missing := self._ledger.open_episodes.unembedded(after=last, limit=EMBEDDED_BY_SEARCH):
+        while missing := self._ledger.open_episodes.unembedded(after=last, limit=EMBEDDED_TOGETHER):
             parts = [missing]
             while parts:
                 part = parts.pop()

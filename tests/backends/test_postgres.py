@@ -10,7 +10,7 @@ from contracts.samples import NOW, SCOPE, add, columns_read, fact, facts_in
 from patience import until
 from postgres_server import EMPTIED
 
-from memory_retrievers import AgentMemory, BackendError, ConfigurationError, ValidationError
+from memory_retrievers import AgentMemory, BackendError, ConfigurationError, Message, ValidationError
 from memory_retrievers.backends.postgres import HNSWVectorIndex, PostgresLedger
 from memory_retrievers.backends.postgres.schema import PARTITIONS
 from memory_retrievers.backends.sql.connection import one
@@ -201,6 +201,18 @@ def test_what_another_process_forgets_leaves_the_snapshots_of_one_that_searches_
         assert "zanzibar" in inside(memory).cached_terms()
         inside(memory).ledger.snapshots.let_go_of_forgotten(idle=0)
         assert inside(memory).cached_terms() == {"weather", "fine"}
+
+
+def test_what_many_users_have_just_said_is_embedded_while_others_write(postgres_url):
+    with (
+        AgentMemory.connect(postgres_url, embedder=HashEmbedder()) as memory,
+        AgentMemory.connect(postgres_url, embedder=HashEmbedder()) as other,  # as of a process
+    ):
+        for number in range(100):
+            memory.add_messages(f"user/{number}", [Message(role="user", content=f"I am number {number}.")])
+        with inside(other).ledger.transaction("elsewhere"):
+            inside(memory).pipeline.embed_open()
+        assert inside(memory).ledger.open_episodes.unembedded(after=0, limit=1) == []
 
 
 def test_only_one_process_moves_a_store_to_another_embedder(postgres_url):

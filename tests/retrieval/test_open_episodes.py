@@ -420,7 +420,7 @@ def test_what_many_users_have_just_said_is_embedded_together(memory, embedder):
     for number in range(100):
         memory.add_messages(f"user/{number}", said(f"I am number {number}.", "\x07"))
     inside(memory).pipeline.embed_open()
-    assert embedder.asked == 4
+    assert embedder.asked == 7
     assert sorted(embedder.texts) == sorted(f"user: I am number {number}." for number in range(100))
     inside(memory).pipeline.embed_open()
     assert len(embedder.texts) == 100
