@@ -15,7 +15,7 @@ from memory_retrievers import fsrs
 from memory_retrievers.errors import EmbeddingError, NotFoundError
 from memory_retrievers.models import EpisodicMemory, Origin, SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
-from memory_retrievers.models.storage import OpenMessage
+from memory_retrievers.models.storage import PROBE, OpenMessage
 from memory_retrievers.text import analyze, one_line
 from memory_retrievers.text.passages import message_passage, said_text
 
@@ -31,7 +31,7 @@ EMBEDDED_BY_SEARCH: Final = 64
 
 EMBEDDED_TOGETHER: Final = 32  # by the worker; of more scopes at once PostgreSQL keeps every other writer waiting
 PARTS_OF_REFUSED: Final = 8  # a request that is refused is made again in so many, to find what is refused in it
-MOST_REFUSED: Final = 5  # tries in a row that fail before the embedder is taken to be down
+MOST_REFUSED: Final = 5  # after so many in a row it is asked what it has embedded before, to see whether it is down
 
 MOST_TURNS: Final = 4_096  # turns that are kept in memory, of the scopes searched last: about 5 kB each
 MOST_OF_LAST: Final = 32_768  # of the scope that was searched last: what is not kept is read again by each search
@@ -112,7 +112,7 @@ class OpenEpisodes:
         """Embed all messages that have no vector, many scopes at once; one that is refused holds up no others.
 
         Raises:
-            EmbeddingError: Some were refused; the rest is not tried once so many tries in a row have failed.
+            EmbeddingError: Some were refused, with all others embedded; or the embedder is down.
         """
         last, in_a_row = 0, 0
         failure: EmbeddingError | None = None
@@ -125,8 +125,8 @@ class OpenEpisodes:
                     in_a_row = 0
                 except EmbeddingError as error:
                     failure, in_a_row = failure or error, in_a_row + 1
-                    if in_a_row == MOST_REFUSED:
-                        raise
+                    if in_a_row % MOST_REFUSED == 0:
+                        self._embedder.current().embed_documents([PROBE])
                     size = max(1, len(part) // PARTS_OF_REFUSED)
                     parts += [part[at : at + size] for at in range(0, len(part), size)] if len(part) > 1 else []
             last = missing[-1]

@@ -480,11 +480,21 @@ def test_a_message_that_the_embedder_refuses_holds_up_no_other(clock, place):
         assert len(embedder.asked) <= 20
 
 
+def test_messages_that_the_embedder_refuses_hold_up_no_other_though_only_they_are_left(clock):
+    embedder = Particular("POISON")
+    with AgentMemory.in_memory(embedder=embedder, clock=clock) as memory:
+        for number in range(100):
+            memory.add_messages(f"user/{number}", said("POISON" if number < 20 else f"I am number {number}."))
+        with pytest.raises(EmbeddingError):
+            inside(memory).pipeline.embed_open()
+        assert len(inside(memory).ledger.open_episodes.unembedded(after=0, limit=100)) == 20
+
+
 def test_of_an_embedder_that_is_down_little_is_asked(clock):
-    embedder = Particular("number")
+    embedder = Particular("")
     with AgentMemory.in_memory(embedder=embedder, clock=clock) as memory:
         for number in range(100):
             memory.add_messages(f"user/{number}", said(f"I am number {number}."))
         with pytest.raises(EmbeddingError):
             inside(memory).pipeline.embed_open()
-        assert len(embedder.asked) == 5
+        assert len(embedder.asked) == 6
