@@ -5,8 +5,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from contracts.samples import add, episodes_in, fact, facts_in
+from contracts.samples import NOW, add, episodes_in, fact, facts_in
 
+from memory_retrievers import BackendError
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex, _Model
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.models import MemoryKey
@@ -135,3 +136,14 @@ def test_words_that_are_kept_with_their_terms_are_short(word):
             text.analyze(word(number))
     assert held.bytes < 500 * 1_500, f"{held.bytes / 500:.0f} bytes a word"
     text._known_terms.cache_clear()
+
+
+def test_of_claims_that_a_full_disk_has_refused_for_days_little_is_left(ledger, monkeypatch):
+    def refused(*_scopes):
+        raise BackendError("the disk is full")
+
+    monkeypatch.setattr(ledger.database, "write", refused)
+    for number in range(10_100):
+        with pytest.raises(BackendError):
+            ledger.conversations.claim("c", lease=f":{number}", messages=1, at=NOW, expired=NOW)
+    assert len(ledger.conversations._given_up) <= 10_000

@@ -19,6 +19,7 @@ from memory_retrievers.models.storage import QueuedMessage, QueueState, ReviewJo
 
 _OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _OF_QUEUE: Final = f"{_OF_SCOPE} AND conversation = :conversation"
+_MOST_GIVEN_UP: Final = 10_000  # leases: of a database that refuses writes for days nearly none was ever stored
 _FREE: Final = "fence = NULL, fenced_messages = NULL, fenced_at = NULL"
 _HEARD: Final = """
     INSERT INTO queues (scope_id, conversation, heard_at) VALUES (?, ?, ?)
@@ -53,6 +54,8 @@ class SQLConversations(Part):
                 yield connection
         except BaseException:
             self._given_up.add(lease)
+            if len(self._given_up) > _MOST_GIVEN_UP:
+                self._given_up.pop()
             raise
 
     def new_lease(self) -> str:
