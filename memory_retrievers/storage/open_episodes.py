@@ -91,6 +91,7 @@ class OpenEpisodes:
         self._turns: OrderedDict[_Searched, dict[int, OpenTurn]] = OrderedDict()
         self._unstored: dict[int, Embedded] = {}
         self._looked: dict[int, Vector] = {}  # by the hash of the text
+        self._refused: set[int] = set()  # rows, of which the worker asks no more until something is forgotten
         self._state: object = None
         self._cleared = 0
 
@@ -112,12 +113,13 @@ class OpenEpisodes:
         """Embed all messages that have no vector, many scopes at once; one that is refused holds up no others.
 
         Raises:
-            EmbeddingError: Some were refused, with all others embedded; or the embedder is down.
+            EmbeddingError: Some were refused, which is told once, with all others embedded; or the embedder is down.
         """
         last, in_a_row = 0, 0
         failure: EmbeddingError | None = None
+        refused: set[int] = set()
         while missing := self._ledger.open_episodes.unembedded(after=last, limit=EMBEDDED_TOGETHER):
-            parts = [missing]
+            parts = [[row for row in missing if row not in self._refused]]
             while parts:
                 part = parts.pop()
                 try:
@@ -127,10 +129,15 @@ class OpenEpisodes:
                     failure, in_a_row = failure or error, in_a_row + 1
                     if in_a_row % MOST_REFUSED == 0:
                         self._embedder.current().embed_documents([PROBE])
+                    if len(part) == 1:
+                        refused.update(part)
+                        continue
                     size = max(1, len(part) // PARTS_OF_REFUSED)
-                    parts += [part[at : at + size] for at in range(0, len(part), size)] if len(part) > 1 else []
+                    parts += [part[at : at + size] for at in range(0, len(part), size)]
             last = missing[-1]
         if failure is not None:
+            self._embedder.current().embed_documents([PROBE])
+            self._refused |= refused
             raise failure
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -229,6 +236,7 @@ class OpenEpisodes:
             self._turns.clear()
             self._unstored.clear()
             self._looked.clear()
+            self._refused.clear()
 
     def _conversation(self, id: str, *, scope: str) -> list[OpenMessage]:
         places = self._ledger.open_episodes.places(scope)
@@ -272,6 +280,7 @@ class OpenEpisodes:
             self._turns.clear()
             self._unstored.clear()
             self._looked.clear()
+            self._refused.clear()
 
     def _keep(self, searched: _Searched, turns: dict[int, OpenTurn]) -> None:
         self._turns[searched] = dict(list(turns.items())[-MOST_OF_LAST:])

@@ -490,11 +490,26 @@ def test_messages_that_the_embedder_refuses_hold_up_no_other_though_only_they_ar
         assert len(inside(memory).ledger.open_episodes.unembedded(after=0, limit=100)) == 20
 
 
-def test_of_an_embedder_that_is_down_little_is_asked(clock):
+def test_of_what_the_embedder_has_refused_the_worker_asks_no_more_and_so_has_not_to_rest(clock):
+    embedder = Particular("POISON")
+    with AgentMemory.in_memory(embedder=embedder, clock=clock) as memory:
+        memory.add_messages("user/1", said("POISON"))
+        with pytest.raises(EmbeddingError):
+            inside(memory).pipeline.embed_open()
+        memory.add_messages("user/2", said(NANTES))
+        inside(memory).pipeline.embed_open()
+        assert embedder.asked == [1, 1, 1]  # the second shows that it is not down
+
+
+@pytest.mark.parametrize(("messages", "asked"), [(1, 2), (100, 6)])
+def test_of_an_embedder_that_is_down_little_is_asked_and_all_later(clock, messages, asked):
     embedder = Particular("")
     with AgentMemory.in_memory(embedder=embedder, clock=clock) as memory:
-        for number in range(100):
+        for number in range(messages):
             memory.add_messages(f"user/{number}", said(f"I am number {number}."))
         with pytest.raises(EmbeddingError):
             inside(memory).pipeline.embed_open()
-        assert len(embedder.asked) == 6
+        assert len(embedder.asked) == asked
+        embedder.refused = "POISON"
+        inside(memory).pipeline.embed_open()
+        assert inside(memory).ledger.open_episodes.unembedded(after=0, limit=100) == []
