@@ -99,7 +99,7 @@ CJK_UNIT: Final = r"(?:个|個|か|ヶ|カ|ヵ)?(日間|週間|星期|天|日|�
 UNIT: Final = f"({any_of(_LATIN)})"
 THING: Final = f"({any_of(_LATIN, WEEKDAYS, MONTHS, SEASONS)})"
 _LAST: Final = r"(?:last|letzte[nrsm]?|vorige[nrsm]?|vergangene[nrsm]?|ultim[oa])"
-_LAST_YEAR: Final = r"(?:of )?last year|letzte[ns] jahr(?:e?s)?|(?:de )?l'an(?:nee)? derniere?|del ano pasado"
+LAST_YEAR: Final = r"(?:of )?last year|letzte[ns] jahr(?:e?s)?|(?:de )?l'an(?:nee)? derniere?|del ano pasado"
 _ANY_OF_THEM: Final = r"every|each|that|a|one|jede[nr]|chaque|le|cada|los"
 THIS: Final = r"(?:this|diese[nrsm]?|cet|cette|ce|est[ea])"
 _DATED_MONTH: Final = rf"({any_of(MONTHS)})(?:(?:,| of| de| del)? ({WRITTEN_YEAR}))?"
@@ -341,7 +341,7 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     ),
     (re.compile(rf"(?:最近|过去|過去|この){CJK_NUMBER}{CJK_UNIT}"), _past),
     (
-        re.compile(rf"\b({any_of(MONTHS)}) (?:{_LAST_YEAR})\b"),
+        re.compile(rf"\b({any_of(MONTHS)}) (?:{LAST_YEAR})\b"),
         lambda match, today: month_of(MONTHS[match[1]], today, year=today.year - 1),
     ),
     (re.compile(rf"\b({any_of(SEASONS)})(?: of| de| del)? ({WRITTEN_YEAR})\b"), _of_season),

@@ -17,6 +17,7 @@ from memory_retrievers.text.periods import (
     CJK_UNIT,
     CJK_WEEKDAYS,
     DAY,
+    LAST_YEAR,
     MONTH,
     MONTHS,
     NUMBER,
@@ -123,6 +124,10 @@ _PART_OF_MONTH: Final = (
     r"|fin|debut|mi|(?:finales|fines|principios|mediados|partir) de|hasta|a partir d(?=')|au mois de)[ '-]"
 )
 _SOME: Final = r"(?:a |ein |un )?(few|couple of|paar|einigen|wenigen|quelques|unos|unas|par de)"
+_CJK_MONTH: Final = r"(?:\d{1,2}|十[一二]?|[一二三四五六七八九])"
+_NEXT_YEAR: Final = (
+    r"(?:of )?next year|nachsten jahres|(?:de )?l'an(?:nee)? prochaine?|del (?:ano que viene|proximo ano)"
+)
 _IN_YEAR: Final = rf"(?:(?:,| of| de| del)? (?P<year>{WRITTEN_YEAR}))?"
 _TO: Final = r" ?(?:to|through|until|till|bis|a|au|al|hasta|-|–|and|und|et|y) ?(?:the |dem |el |le )?"
 
@@ -256,6 +261,16 @@ def _month_soon(match: re.Match[str], today: datetime) -> Period | None:
     return month if month.since < months_on(today.replace(day=1), _MONTHS_AHEAD) else None
 
 
+def _of_next_year(match: re.Match[str], today: datetime) -> Period | None:
+    """A month or a day of the next year; what was in the last one is no plan."""
+    told = {name.rstrip("_"): word for name, word in match.groupdict().items() if word}
+    if "last" in told:
+        return None
+    month = MONTHS.get(told["month"]) or count_of(told["month"])
+    since = datetime(today.year + 1, month, int(told.get("day", 1)), tzinfo=today.tzinfo)
+    return _on(0, since) if "day" in told else Period(since, months_on(since, 1))
+
+
 def _date(day: str, month: int, year: str | None, today: datetime) -> Period:
     """The day of a year, or the next of this date."""
     since = datetime(int(year or today.year), month, int(day), tzinfo=today.tzinfo)
@@ -350,6 +365,14 @@ _DATES: Final[tuple[Expression, ...]] = (
 """What names dates, the closer expressions first, and the periods by the day when it is said."""
 
 _EXPRESSIONS: Final[tuple[Expression, ...]] = (
+    (
+        re.compile(
+            rf"(?:\b(?P<day>\d{{1,2}}){_ENDING} |\b{_PART_OF_MONTH})?\b{_OF_MONTH}(?: (?P<day_>\d{{1,2}}){_ENDING})?,? "
+            rf"(?:{_NEXT_YEAR}|(?P<last>{LAST_YEAR}))\b"
+        ),
+        _of_next_year,
+    ),
+    (re.compile(rf"[明来]年の?(?P<month>{_CJK_MONTH})月(?:(?P<day>\d{{1,2}})[日号號])?"), _of_next_year),
     *_DATES,
     (
         re.compile(rf"\b(?:in|dans|en|dentro de) (?:{NUMBER}|{_SOME}) {UNIT}\b|\b{NUMBER} {UNIT} from (?:now|today)\b"),
@@ -399,19 +422,19 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     (re.compile(rf"{_WHICH}?(?:週の)?[周週]末"), partial(_cjk_unit, WEEKEND)),
     (re.compile(rf"{_WHICH}(?:[周週]|星期)"), partial(_cjk_unit, WEEK)),
     (re.compile(rf"{_WHICH}月"), partial(_cjk_unit, MONTH)),
-    (re.compile("明年|来年"), lambda _, today: back(YEAR, -1, today)),
+    (re.compile("[明来]年(?:年?[底末])?"), lambda _, today: back(YEAR, -1, today)),
     (
         re.compile(
-            rf"\b(?:end of|ende) (?:the |this |des |der )?{UNIT}\b|\b(monats|jahres)ende\b"
+            rf"\b(?:end of|ende) (?:the |this |des |der )?(?!day){UNIT}\b|\b(monats|jahres)ende\b"
             r"|\b(?:fin d[eu]|fin(?:al)?es de) (?:l')?(mois|annee|mes|ano)\b"
-            r"|(?<![\d一二三四五六七八九十])([月年])[底末]"
+            r"|(?<![\d一二三四五六七八九十去昨])(?<![去昨明]年)([月年])[底末]"
         ),
         lambda match, today: back(UNITS[given(match)[0]], 0, today),
     ),
     (
         re.compile(
-            rf"\b{_PART_OF_MONTH}({any_of(MONTHS)})\b(?! {WRITTEN_YEAR})"
-            r"|(?<![\d年])(\d{1,2}|十[一二]?|[一二三四五六七八九])月(?!\d)"
+            rf"\b{_PART_OF_MONTH}({any_of(MONTHS)})\b(?!(?:,| of| de| del)? {WRITTEN_YEAR})"
+            rf"|(?<!\d)(?<![\d去昨前每毎]年)({_CJK_MONTH})月(?!\d)"
         ),
         _month_soon,
     ),

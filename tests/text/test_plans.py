@@ -43,7 +43,8 @@ EXPECTED = {
     ): "in a few days|in ein paar Tagen|dans quelques jours|dentro de unos días|几天后|数日後",
     ("2026-03-01", "2026-04-01"): "at the end of the month|at the end of March|Ende des Monats|Ende März|zum Monatsende"
     "|fin mars|à la fin du mois|a finales de marzo|a fin de mes|月底|三月底|月末",
-    ("2026-05-01", "2026-06-01"): "until May|mid-May|Mitte Mai|ab Mai|début mai|à partir de mai|hasta mayo|五月底",
+    ("2026-05-01", "2026-06-01"): "until May|mid-May|Mitte Mai|ab Mai|début mai|à partir de mai|hasta mayo|五月底"
+    "|今年5月|今年五月",
     ("2026-06-01", "2026-09-01"): "next summer|nächsten Sommer|l'été prochain|el verano que viene",
     (
         "2026-03-27",
@@ -57,6 +58,13 @@ EXPECTED = {
     ): "on the 5th of next month|am 5. nächsten Monats|le 5 du mois prochain|来月5日|下个月5号",
     ("2026-12-29", "2027-01-01"): "December 29 to 31|29 to 31 December|vom 29. bis 31. Dezember",
     ("2026-03-06", "2026-03-09"): "Friday to Sunday|Freitag bis Sonntag",
+    ("2027-05-01", "2027-06-01"): "in May next year|im Mai nächsten Jahres|Ende Mai nächsten Jahres"
+    "|en mai de l'année prochaine|en mayo del año que viene|明年五月|来年の5月",
+    (
+        "2027-05-03",
+        "2027-05-04",
+    ): "May 3rd next year|on 3 May next year|am 3. Mai nächsten Jahres|明年5月3日|来年5月3日",
+    ("2027-01-01", "2028-01-01"): "next year|明年年底|来年末",
     ("2027-02-01", "2027-02-02"): "February 1st|1. Februar|am 1.2. um neun",
 }
 NEXT_FRIDAY = ["2026-03-06", "2026-03-13"]
@@ -72,6 +80,8 @@ NOTHING_AHEAD = (
         "Guten Morgen!",
         "la mañana",
     ),
+    *("until May last year", "Ende Mai letzten Jahres", "mi-mai l'an dernier", "en mayo del año pasado"),
+    *("hasta junio de 2019", "去年底", "昨年末", "去年年底", "at the end of the day, it is a job"),
     *("every other Wednesday", "jeden zweiten Donnerstag", "le mardi", "Freitagabends", "あと3日", "隔周周三"),
     *(
         "February 30",
