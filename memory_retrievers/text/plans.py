@@ -65,7 +65,9 @@ _NO_TOMORROW: Final = "".join(
 """What stands before "morgen" and "mañana" where they are the morning."""
 
 _NEXT: Final = r"(?:next|coming|upcoming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])"
-_PAST_VERB: Final = re.compile(r"\b(?:was|were|went|had|did|saw|met|ate|came|got|hatten?|waren?|fuimos|fui|hice)\b")
+_PAST_VERB: Final = re.compile(
+    r"\b(?:was|were|went|had|did|saw|met|ate|came|(?<!ve )(?<!'s )(?<!has )got|hatten?|war(?:en)?|fuimos|fui|hice)\b"
+)
 _NOT_AHEAD: Final = (
     r"last|past|since|(?:every|each)(?: other| second)?|an?(?= [mtwfs]\w+day)|any|eine[mn]|une?|le"
     r"|letzte[nrsm]?|vorige[nrsm]?|seit|jede[nrsm]?(?: zweite[nrsm]?)?|chaque|depuis|desde|cada(?: dos)?|los"
