@@ -108,9 +108,11 @@ class AgentMemory(BaseMemory):
 
     if not TYPE_CHECKING:  # a type checker would take any name for one that is there
 
-        def __getattr__(self, name: str) -> None:
-            meant = f": call {_MEM0[name]}" if name in _MEM0 else ""
-            raise AttributeError(f"'AgentMemory' object has no attribute {name!r}{meant}", name=name, obj=self)
+        def __getattr__(self, name: str) -> object:
+            if name not in _MEM0:
+                return self.__getattribute__(name)  # which says what is missing, also within a property
+            meant = f"'AgentMemory' object has no attribute {name!r}: call {_MEM0[name]}"
+            raise AttributeError(meant, name=name, obj=self)
 
     def __reduce__(self) -> tuple[Callable[[str, Opener], AgentMemory], tuple[str, Opener]]:
         """The address and the options; unpickled, the store is opened again, and must be closed like any other handle.

@@ -385,3 +385,14 @@ def test_a_call_of_mem0_is_told_what_to_call_here():
         with pytest.raises(AttributeError, match=r"^'AgentMemory' object has no attribute 'retreive'$") as error:
             memory.retreive("tea")
     assert (error.value.name, error.value.obj) == ("retreive", memory)  # from which Python says what was meant
+
+
+def test_what_a_property_of_a_subclass_lacks_is_told():
+    class OfShop(AgentMemory):
+        @property
+        def shop(self):
+            return self.name_of_shop
+
+    said = r"^'OfShop' object has no attribute 'name_of_shop'$"
+    with OfShop.in_memory(embedder=HashEmbedder()) as memory, pytest.raises(AttributeError, match=said):
+        memory.shop  # noqa: B018 - it is read
