@@ -183,12 +183,13 @@ def bounded(url: str) -> str:
         given = conninfo_to_dict(url)
         # with the rest of a password, which an error would show; at the beginning it is of an abstract socket
         is_misread = any("@" in host[1:] for host in str(given.get("host", "")).split(","))
+        is_misread |= "/" in str(given.get("dbname", "")).partition("@")[2]  # the rest of one with an unwritten /
     except (psycopg.ProgrammingError, UnicodeEncodeError):
         is_misread = True
     if is_misread:
         raise ConfigurationError(
             "the address of the database cannot be read: write it as postgresql://user:password@host:5432/database, "
-            "with @, % and other signs of a password as %40, %25 and so on, and = within a parameter as %3D"
+            "with @, /, % and other signs of a password as %40, %2F, %25 and so on, and = within a parameter as %3D"
         )
     return make_conninfo("", **_BOUNDED | given | {"client_encoding": "utf8"})
 
