@@ -28,7 +28,7 @@ _BINARY: Final = getattr(os, "O_BINARY", 0)
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW
 
 _SHOWN: Final = 10
-_ADDRESS: Final = re.compile(r"\s*(?:\w[\w+.-]*://|postgres(?:ql)?:/)", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"[^\w./~]*(?:\w[\w+.:-]*://|postgres(?:ql)?:/)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def written(path: str | Path) -> Path:
     if isinstance(path, str) and _ADDRESS.match(path):  # which is not shown, since a password may stand in it
         raise ConfigurationError(
             "this is an address and no path: a PostgreSQL database is written as postgresql://user@host/database, "
-            "without a driver or a space before it, and no other kind is known"
+            "without a driver, and with no space or quote before it, and no other kind is known"
         )
     return Path(os.path.expanduser(path))  # noqa: PTH111 - the other one raises where there is no such user
 

@@ -148,6 +148,10 @@ def test_a_tilde_is_the_home_directory_though_no_shell_has_read_it(tmp_path, mon
         "mysql://ana:s3cret@db/agents",
         " postgresql://ana:s3cret@db/agents",
         "postgresql:/ana:s3cret@db/agents",
+        "'postgresql://ana:s3cret@db/agents'",
+        '"postgresql://ana:s3cret@db/agents"',
+        "\ufeffpostgresql://ana:s3cret@db/agents",
+        "jdbc:postgresql://ana:s3cret@db/agents",
     ],
 )
 def test_an_address_of_another_kind_is_no_directory(tmp_path, monkeypatch, ended, address):
