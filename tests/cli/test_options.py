@@ -72,6 +72,8 @@ def test_a_password_in_the_address_is_sent_and_told_nowhere(completions, caplog)
     with pytest.raises(ConfigurationError, match="cannot be read") as caught:
         openai_compatible("http://ana:hush:hush", model="small")
     assert "hush" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match="share one header"):
+        openai_compatible("http://ana:hush@h/v1", model="small", key="a-key")
 
 
 def test_what_a_server_says_that_is_no_answer_is_a_named_error(completions):

@@ -184,6 +184,8 @@ class _ChatCompletions:
             given = httpx.URL(address)
         except httpx.InvalidURL:  # its message may tell a part of a password
             raise ConfigurationError("the address of the language model cannot be read: mind its port") from None
+        if key is not None and given.userinfo:
+            raise ConfigurationError("give a key, or a name and a password in the address: they share one header")
         # what messages and the log of httpx show has no password
         self._url = f"{str(given.copy_with(userinfo=b'')).rstrip('/')}/chat/completions"
         self._model = model
