@@ -90,8 +90,10 @@ _KINDS: Final = {
     r"|(?:habite(?: maintenant)?|déménagé?(?: de \w+)?) [aà]|(?:muda|mudó|mudado)(?: de \w+)? a)\b"
     r"|住在|搬[到去]|(?=[^、。]{1,12}(?:に住|[にへ]引っ越))",
     "work": r"(?:(?:works|employed|starts|started|new job) (?:at|for|by)(?! (?:night|home|weekends|\d))"
-    r"|arbeitet(?: jetzt)? bei|travaille(?: maintenant)? (?:chez|pour|[aà])|trabaja(?: ahora)? (?:en|para))\b"
-    r"|在(?!家)(?=[^，。]{1,12}(?:工作|上班))|入职|跳槽到|(?=[^、。]{1,12}(?:で働|に勤め|に転職))",
+    r"|arbeitet(?: jetzt)? bei"
+    r"|travaille(?: maintenant)? (?:chez|pour|[aà](?! (?:la maison|domicile|distance|(?:mi-)?temps)))"
+    r"|trabaja(?: ahora)? (?:en(?! casa)|para))\b|在(?!家)(?=[^，。]{1,12}(?:工作|上班))|入职|跳槽到"
+    r"|(?!(?:自宅|在宅|家)で)(?=[^、。]{1,12}(?:で働|に勤め|に転職))",
     "city": r"(?:works|studies) in\b(?! the (?:morning|afternoon|evening))",
     "school": r"studies at\b(?! (?:night|home|weekends))",
     "housemate": r"lives with\b",
