@@ -157,13 +157,14 @@ def named(text: str, expressions: Sequence[Expression], today: datetime) -> dict
     """
     left, found = text, dict[Period, None]()
     for pattern, resolve in expressions:
-        for match in pattern.finditer(left):
+        matches = list(pattern.finditer(left))
+        for match in matches:
             try:
                 resolved = resolve(match, today)
             except (ValueError, OverflowError):  # before the first year, or beyond the last
                 continue
             found.update(dict.fromkeys([resolved] if isinstance(resolved, Period) else resolved or ()))
-        left = pattern.sub(" ; ", left)
+        left = pattern.sub(" ; ", left) if matches else left  # which takes as long as to look for them
     return found
 
 

@@ -200,6 +200,8 @@ def names_same_days(text: str, one: datetime, other: datetime) -> bool:
 
 def _behind(text: str, day: datetime) -> tuple[Period, ...]:
     """The periods behind a day that a text names, but for the day of the week of a date: "Friday, 27 March 2026"."""
+    if not periods(text, now=day):  # as nearly always
+        return ()
     for date, _ in _DATES:
         text = date.sub(" ; ", text)
     return periods(text, now=day)
