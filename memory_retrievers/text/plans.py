@@ -95,10 +95,6 @@ _NO_DAYS: Final = re.compile(
 )
 """Office hours, turns and versions. Who is in Rome from Monday to Friday may be there another week as well."""
 
-_DAYS_OF_HABITS: Final = re.compile(
-    rf"\b(?:{any_of(WEEKDAYS)})\b|\bin (?:{any_of(MONTHS)})\b|\bthe \d+(?:st|nd|rd|th)\b"
-)
-
 _OTHER_DAYS: Final = datetime(1901, 1, 1, tzinfo=UTC), datetime(1902, 6, 20, tzinfo=UTC)
 """Two days before all dates that texts tell: what these name is the same on both."""
 
@@ -106,13 +102,14 @@ _OTHER_DAYS: Final = datetime(1901, 1, 1, tzinfo=UTC), datetime(1902, 6, 20, tzi
 _ROUGHLY: Final = re.compile(
     r"\b(?:currently|recently|lately|right now|at (?:the moment|present)|the other day|derzeit|zur ?zeit|momentan"
     r"|aktuell|neulich|kurzlich|(?:vor|seit) kurzem|actuellement|recemment|en ce moment|il y a peu|depuis peu"
-    r"|l'autre jour|actualmente|ahora mismo|recientemente|ultimamente|hace poco|el otro dia"
+    r"|l'autre jour|actualmente|ahora mismo|recientemente|ultimamente|el otro dia"
+    r"|(?<!usuari[oa] )hace poco|hace poco(?= se| que)"
     rf"|(?:a few|a couple of|several|half an?) {UNIT} ago|(?:vor|seit) (?:ein paar|einigen|wenigen|einem halben) {UNIT}"
     rf"|(?:il y a|depuis) (?:quelques|plusieurs) {UNIT}|hace (?:un[oa]s|varios|varias|un par de) {UNIT}"
     rf"|(?:has|have|hasn't|haven't)\b[^.;]* for {NUMBER} {UNIT}|(?:seit|depuis) {NUMBER} {UNIT}"
     r"|(?:weeks|months) (?:old|pregnant)|(?:wochen|monate) alt|monat schwanger|(?:semanas|meses) de edad"
     rf"|enceinte de {NUMBER}|embarazada de {NUMBER})\b"
-    r"|最近|目前|刚刚|剛剛|前几天|这几天|近来|[几幾数](?:个|個|か)?[天日周週月年]間?(?:之|以)?前|先日|この前|この間|今朝|現在|ここ数"
+    r"|最近|目前|刚刚(?!好)|剛剛(?!好)|前几天|这几天|近来|[几幾数](?:个|個|か)?[天日周週月年]間?(?:之|以)?前|先日|この前|この間|今朝|現在|ここ数"
 )
 """What counts from a day without naming it."""
 
@@ -124,6 +121,9 @@ _OF_MONTH: Final = rf"(?:of |de )?(?P<month>{any_of(MONTHS)})"
 _PART_OF_MONTH: Final = (
     r"(?:in|for|im|en|para|until|till|(?:end|beginning|start|middle) of|early|late|mid|ende|anfang|mitte|ab|bis"
     r"|fin|debut|mi|(?:finales|fines|principios|mediados|partir) de|hasta|a partir d(?=')|au mois de)[ '-]"
+)
+_DAYS_OF_HABITS: Final = re.compile(
+    rf"\b(?:{any_of(WEEKDAYS)})\b|\b{_PART_OF_MONTH}(?:{any_of(MONTHS)})\b|\bthe \d+(?:st|nd|rd|th)\b"
 )
 _SOME: Final = r"(?:a |ein |un )?(few|couple of|paar|einigen|wenigen|quelques|unos|unas|par de)"
 _CJK_MONTH: Final = r"(?:\d{1,2}|十[一二]?|[一二三四五六七八九])"
@@ -431,7 +431,7 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
         re.compile(
             rf"\b(?:end of|ende) (?:the |this |des |der )?(?!day){UNIT}\b|\b(monats|jahres)ende\b"
             r"|\b(?:fin d[eu]|fin(?:al)?es de) (?:l')?(mois|annee|mes|ano)\b"
-            r"|(?<![\d一二三四五六七八九十去昨])(?<![去昨明]年)([月年])[底末]"
+            r"|(?<![\d一二三四五六七八九十去昨每毎])(?<![去昨明每毎]年)([月年])[底末]"
         ),
         lambda match, today: back(UNITS[given(match)[0]], 0, today),
     ),

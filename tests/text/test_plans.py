@@ -211,7 +211,7 @@ Der Nutzer fliegt immer noch am Freitag|El usuario siempre olvida que tiene dent
 Der Nutzer hat morgen einen Termin|El usuario viaja la semana que viene|用户明天有面试|昨日引っ越した
 User is currently reading Dune|User recently moved to Leeds|User had surgery a few weeks ago|User has lived in Leeds for two years
 User's daughter is 3 months old|Nutzers Tochter ist drei Monate alt|Su bebé tiene dos meses de edad|Nutzerin ist im fünften Monat schwanger|Nutzer ist neulich umgezogen|Nutzer ist derzeit arbeitslos|Nutzer raucht seit drei Wochen nicht mehr
-L'utilisateur a déménagé récemment|Il est actuellement au chômage|Il vit à Nantes depuis deux ans|El usuario se casó hace poco
+L'utilisateur a déménagé récemment|Il est actuellement au chômage|Il vit à Nantes depuis deux ans|El usuario se casó hace poco|El usuario hace poco se mudó a Lugo|Se mudó hace poco a Lugo
 Actualmente lee Rayuela|Lo operaron hace unas semanas|用户最近搬家了|用户几周前做了手术|ユーザーは最近引っ越した|先日結婚した
 """
 ABSOLUTE = """
@@ -226,6 +226,8 @@ User arbeitet von Montag bis Freitag|User travaille du lundi au vendredi|User tr
 User uses Python 3.12.|The deploy worked by the 3rd try|User pays rent on the 1st of each month|User skis in March every year
 User studied in Rome for two years|User has two cats|Nutzer kocht vor dem Training|El usuario hace pan
 用户每周五打网球|用户每个星期五打网球|毎週金曜日にテニスをする|毎週の金曜日|El usuario juega los lunes
+User sees Rome every year in early May|Nutzer fährt jedes Jahr Ende Mai weg|L'utilisateur part chaque année fin mai|用户每年年底回家
+El usuario viaja cada año a finales de mayo|El usuario hace poco deporte|毎年末に実家へ帰る|用户喜欢刚刚好的甜度
 """
 
 
