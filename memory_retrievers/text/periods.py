@@ -224,7 +224,14 @@ def _year(year: int, today: datetime) -> Period:
 
 
 def season_of(number: int, today: datetime, *, year: int | None = None, has_ended: bool = False) -> Period:
-    """The latest season of this number, from 1 for spring, that has begun or has ended; or that of a year."""
+    """The latest season of this number that has begun or has ended; or that of a year.
+
+    Args:
+        number: From 1 for spring.
+        today: Beginning of the day that is counted from.
+        year: The year in which it begins; None takes the latest.
+        has_ended: Leave out one that goes on.
+    """
     since = datetime(year or today.year, 3 * number, 1, tzinfo=today.tzinfo)
     period = Period(since, months_on(since, 3))
     while year is None and (period.until if has_ended else period.since) > today:
