@@ -232,7 +232,7 @@ def _thing(word: str, today: datetime, *, is_next: bool) -> Period | list[Period
     if word in MONTHS:
         return _month(MONTHS[word], today)
     if word in SEASONS:
-        found = [season_of(SEASONS[word], today, year=today.year + more) for more in range(1 + is_next)]
+        found = [season_of(SEASONS[word], today, year=today.year + more) for more in range(-1, 1 + is_next)]
         return [each for each in found if (each.since if is_next else each.until) > today][:1]
     unit = UNITS[word]
     if unit == DAY:

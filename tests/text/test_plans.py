@@ -121,6 +121,12 @@ def test_what_lies_behind_or_is_no_day_is_left_out(text):
     assert told(text) == []
 
 
+def test_in_january_this_winter_is_the_one_that_goes_on():
+    said = datetime(2026, 1, 10, tzinfo=UTC)
+    assert told("We go skiing this winter", said) == [("2025-12-01", "2026-03-01")]
+    assert told("We go skiing next winter", said) == [("2026-12-01", "2027-03-01")]
+
+
 def test_days_are_those_of_the_time_zone_of_the_moment():
     (tomorrow,) = days_ahead("tomorrow", today=datetime(2026, 3, 5, 1, tzinfo=timezone(timedelta(hours=9))))
     assert tomorrow.since == datetime(2026, 3, 5, 15, tzinfo=UTC)
