@@ -432,7 +432,8 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
         return False
     if request.is_of_excluded(memory) or (request.in_prompt and request.has_before_it(memory)):
         return False
-    is_held = not memory.has_expired(now) and holds(memory, as_of=request.as_of)
+    has_expired = memory.expires_at is not None and memory.expires_at <= now
+    is_held = not has_expired and holds(memory, as_of=request.as_of)
     return is_held and (request.filters is EVERYTHING or request.filters.let_through(memory))
 
 

@@ -26,7 +26,7 @@ from memory_retrievers.backends.sql.rows import BELOW, below
 from memory_retrievers.backends.terms import EMPTY, TermBlock, block_of
 from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models import Kind, scopes
-from memory_retrievers.models.selection import Selection
+from memory_retrievers.models.selection import NO_LABELS, Selection, labels_of
 from memory_retrievers.models.storage import OpenPlace
 from memory_retrievers.settings import SNAPSHOT_BYTES
 from memory_retrievers.text import analyze
@@ -216,7 +216,7 @@ class Snapshots:
         snapshot = self.of(selection)
         if snapshot is None:
             return None
-        matching = self._passages.matching(selection) if selection.needs_ledger else None
+        matching = self._passages.matching(selection) if labels_of(selection) != NO_LABELS else None
         return snapshot, snapshot.visible(selection, matching=matching)
 
     def attach(
@@ -525,7 +525,7 @@ def state_of(connection: Connection, scope: str, *, include_child_scopes: bool) 
         f"""SELECT s.id, s.version, s.scope, m.row, m.conversation, m.vector IS NOT NULL
         FROM scopes s LEFT JOIN queued_messages m ON m.scope_id = s.id
         WHERE {of_scope} ORDER BY scope, conversation, row""",
-        below(scope),
+        below(scope) if include_child_scopes else {"scope": scope},
     ).fetchall()
     state = ScopeState(
         {scope_id: version for scope_id, version, *_ in rows},
