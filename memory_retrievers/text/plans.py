@@ -489,9 +489,9 @@ have has got anything something everything things plan plans planned planning sc
 appointment appointments diary due todo happening happen happens coming come upcoming on up remember remind need want
 wanted going else events event tasks task reminders next few days day list look looking take care
 habe haben hab vor etwas geplant plan plane termin termine ansteht steht stehen kalender mache machen los gibt
-nachsten kommenden tagen tage
-prevu prevue prevus programme rendez vous fais faire dois jour chose quelque qu
-tengo tenemos planes cita citas previsto programado pendiente hago hacer toca
+nachsten kommenden tagen tage ende anfang mitte monatsende
+prevu prevue prevus programme rendez vous fais faire dois jour chose quelque qu fin debut
+tengo tenemos planes cita citas previsto programado pendiente hago hacer toca fin finales principios
 """
 _PLANNING_WORDS: Final = frozenset(_PLANNING.split()).union(*(word.split() for word in _DAYS_ON))
 _ASKS_FOR_PLANS: Final = re.compile(
@@ -506,8 +506,8 @@ _CJK_PLANNING: Final = re.compile(
     r"安排|计划|計劃|行程|日程|打算|要做|有(?:什么|什麼|啥)?事|做什么|做什麼|有什么|有什麼|予定|スケジュール|何が|何か|何を"
 )
 _CJK_BESIDE: Final = re.compile(
-    r"[我你们們的在有没要做什么麼啥吗嗎呢得事情别忘了给给帮看看查\u3041-\u309f私僕何教日周週月末、。？?！!，\s]|安排|计划|計劃|行程|日程|打算"
-    r"|予定|スケジュール|今天|明天|后天|後天|今晚|明日|今日|下|来|今|这|這|本|个|個|最近"
+    r"[我你们們的在有没要做什么麼啥吗嗎呢得事情别忘了给给帮看看查一二三四五六七八九十\u3041-\u309f私僕何教日周週月末、。？?！!，\s]"
+    r"|安排|计划|計劃|行程|日程|打算|予定|スケジュール|今天|明天|后天|後天|今晚|明日|今日|下|来|今|这|這|本|个|個|最近"
 )
 _ASKING: Final = re.compile(r"[?？]|^\W*(?:what|was|qu|tell|show|list|zeig|sag|dime)|教えて|告诉我")
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")

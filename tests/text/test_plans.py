@@ -184,7 +184,8 @@ What do I have today?|Anything on tomorrow?|What's on my calendar this week?|Do 
 What are we doing at the weekend?|Is there anything I should remember today?|What did I want to do today?|What's coming up?|What's due tomorrow?
 Was steht morgen an?|Habe ich heute Termine?|Was mache ich am Wochenende?|Qu'est-ce que j'ai aujourd'hui ?
 Qu'est-ce qui est prévu demain ?|¿Qué tengo mañana?|¿Qué planes tengo esta semana?|我今天有什么安排？|明天有什么事？
-今日の予定は？|明日の予定を教えて
+今日の予定は？|明日の予定を教えて|¿Qué tengo este fin de semana?|Was mache ich am Monatsende?|我五月有什么安排？
+Was steht Ende Mai an?|¿Qué hay a finales de mayo?|Qu'est-ce que j'ai fin mai ?
 """
 
 
