@@ -222,7 +222,7 @@ def _is_address(url: str) -> bool:
         address = httpx.URL(url)
     except (httpx.InvalidURL, TypeError):
         return False
-    is_whole = not (address.query or address.fragment)  # what is sent goes behind it
+    is_whole = not (address.query or address.fragment or "@" in address.path)  # what is sent goes behind it
     return address.scheme in {"http", "https"} and bool(address.host) and is_whole
 
 

@@ -217,7 +217,7 @@ class TestConnectionLoss:
         "address",
         [
             *("user:hush@[::1/x", "user:hu%sh@h/x", "user:hush@h/x?nope=1", "user:hush@h/\ud800", "user:pa@hush@h,g/x"),
-            *("user:pa/hush@h:1/x", "user:pa@hush/word@h/x"),
+            *("user:pa/hush@h:1/x", "user:pa@hush/word@h/x", "user:pa/hush@h", "user:pa/hush@h?sslmode=require"),
         ],
     )
     def test_an_address_that_cannot_be_read_is_not_shown(self, address):

@@ -69,9 +69,10 @@ def test_a_password_in_the_address_is_sent_and_told_nowhere(completions, caplog)
         model.generate("s", "u", Message)
     assert asked[0][1] == "Basic YW5hOmh1c2g="
     assert "hush" not in f"{caught.value} {caught.value.__cause__} {caplog.text}"
-    with pytest.raises(ConfigurationError, match="cannot be read") as caught:
-        openai_compatible("http://ana:hush:hush", model="small")
-    assert "hush" not in str(caught.value)
+    for unreadable in ("http://ana:hush:hush", "http://ana:12/hush@h/v1"):
+        with pytest.raises(ConfigurationError, match="cannot be read") as caught:
+            openai_compatible(unreadable, model="small")
+        assert "hush" not in str(caught.value)
     with pytest.raises(ConfigurationError, match="share one header"):
         openai_compatible("http://ana:hush@h/v1", model="small", key="a-key")
 

@@ -225,7 +225,11 @@ def test_a_password_in_the_address_is_sent_and_told_nowhere(stumbling, tokens, c
             remote.retrieve("Lyon", scope=ALICE)
     assert "hush" not in f"{caught.value} {caplog.text}"
     assert door.authorizations == [b"Basic YW5hOmh1c2g="]
-    for address, token, problem in ((at, tokens["writer"], "share one header"), (f"{at}?x", None, "begins with http")):
+    for address, token, problem in (
+        (at, tokens["writer"], "share one header"),
+        (f"{at}?x", None, "begins with http"),
+        (url.replace("//", "//ana:12/hush@"), None, "begins with http"),
+    ):
         with pytest.raises(ConfigurationError, match=problem) as caught:
             RemoteMemory(address, token)
         assert "hush" not in str(caught.value)

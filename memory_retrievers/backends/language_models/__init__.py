@@ -183,7 +183,12 @@ class _ChatCompletions:
         try:
             given = httpx.URL(address)
         except httpx.InvalidURL:  # its message may tell a part of a password
-            raise ConfigurationError("the address of the language model cannot be read: mind its port") from None
+            given = None
+        if given is None or "@" in given.path:
+            raise ConfigurationError(
+                "the address of the language model cannot be read: write it as http://name:password@host:port/v1, "
+                "with @ and / of a password as %40 and %2F, and no space"
+            )
         if key is not None and given.userinfo:
             raise ConfigurationError("give a key, or a name and a password in the address: they share one header")
         # what messages and the log of httpx show has no password

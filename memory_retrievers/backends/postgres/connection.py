@@ -181,9 +181,9 @@ def bounded(url: str) -> str:
     """
     try:
         given = conninfo_to_dict(url)
-        # with the rest of a password, which an error would show; at the beginning it is of an abstract socket
-        is_misread = any("@" in host[1:] for host in str(given.get("host", "")).split(","))
-        is_misread |= "/" in str(given.get("dbname", "")).partition("@")[2]  # the rest of one with an unwritten /
+        # with the rest of a password, which an error would show; in the path, where a / of it is unwritten
+        is_misread = any(host[:1] not in "/@" and "@" in host for host in str(given.get("host", "")).split(","))
+        is_misread |= "@" in url.partition("://")[2].partition("/")[2].partition("?")[0]
     except (psycopg.ProgrammingError, UnicodeEncodeError):
         is_misread = True
     if is_misread:
