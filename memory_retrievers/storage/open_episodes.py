@@ -91,6 +91,7 @@ class OpenEpisodes:
         self._turns: OrderedDict[_Searched, dict[int, OpenTurn]] = OrderedDict()
         self._unstored: dict[int, Embedded] = {}
         self._looked: dict[int, Vector] = {}  # by the hash of the text
+        self._doubted: set[int] = set()  # rows that were refused at the last look: it may have been by chance
         self._refused: set[int] = set()  # rows, of which the worker asks no more until something is forgotten
         self._state: object = None
         self._cleared = 0
@@ -113,7 +114,7 @@ class OpenEpisodes:
         """Embed all messages that have no vector, many scopes at once; one that is refused holds up no others.
 
         Raises:
-            EmbeddingError: Some were refused, which is told once, with all others embedded; or the embedder is down.
+            EmbeddingError: The embedder is down.
         """
         last, in_a_row = 0, 0
         failure: EmbeddingError | None = None
@@ -137,8 +138,9 @@ class OpenEpisodes:
             last = missing[-1]
         if failure is not None:
             self._embedder.current().embed_documents([PROBE])
-            self._refused |= refused
-            raise failure
+            _logger.warning("%d messages were refused by the embedder: %s", len(refused), type(failure).__name__)
+            self._refused |= refused & self._doubted
+        self._doubted = refused
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed n texts to look at a queue, shape (n, d); each look shares some with the one before."""
@@ -236,6 +238,7 @@ class OpenEpisodes:
             self._turns.clear()
             self._unstored.clear()
             self._looked.clear()
+            self._doubted.clear()
             self._refused.clear()
 
     def _conversation(self, id: str, *, scope: str) -> list[OpenMessage]:
@@ -280,6 +283,7 @@ class OpenEpisodes:
             self._turns.clear()
             self._unstored.clear()
             self._looked.clear()
+            self._doubted.clear()
             self._refused.clear()
 
     def _keep(self, searched: _Searched, turns: dict[int, OpenTurn]) -> None:
