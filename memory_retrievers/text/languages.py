@@ -85,11 +85,11 @@ _MOST_WORDS_OF_CHANGE: Final = 12
 """A longer sentence tells more than a change: "... and turbot was sold at a tenth of its price"."""
 
 _KINDS: Final = {
-    "home": r"(?:(?:lives|based) (?:in|at|on|near)|mov(?:e|es|ed|ing)(?: from \w+)? to|(?:lebt|wohnt)(?: jetzt)? in"
-    r"|zieht(?: von \w+)? nach|(?:von \w+ )?nach(?= \w+ (?:um)?gezogen)|vive(?: ahora)? en"
+    "home": r"(?:lives (?:in|at|on|near)|based (?:in|near)|mov(?:e|es|ed|ing)(?: from \w+)? to"
+    r"|(?:lebt|wohnt)(?: jetzt)? in|zieht(?: von \w+)? nach|(?:von \w+ )?nach(?= \w+ (?:um)?gezogen)|vive(?: ahora)? en"
     r"|(?:habite(?: maintenant)?|déménagé?(?: de \w+)?) [aà]|(?:muda|mudó|mudado)(?: de \w+)? a)\b"
     r"|住在|搬[到去]|(?=[^、。]{1,12}(?:に住|[にへ]引っ越))",
-    "work": r"(?:(?:works|employed|starts|started|new job) (?:at|for|by)(?! (?:night|home|weekends|\d))"
+    "work": r"(?:(?:(?:works|employed) (?:at|for|by)|(?:starts|started|new job) at)(?! (?:night|home|weekends|\d))"
     r"|arbeitet(?: jetzt)? bei"
     r"|travaille(?: maintenant)? (?:chez|pour|[aà](?! (?:la maison|domicile|distance|(?:mi-)?temps)))"
     r"|trabaja(?: ahora)? (?:en(?! casa)|para))\b|在(?!家)(?=[^，。]{1,12}(?:工作|上班))|入职|跳槽到"

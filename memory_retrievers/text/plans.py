@@ -66,7 +66,8 @@ _NO_TOMORROW: Final = "".join(
 
 _NEXT: Final = r"(?:next|coming|upcoming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])"
 _PAST_VERB: Final = re.compile(
-    r"\b(?:was|were|went|had|did|saw|met|ate|came|(?<!ve )(?<!'s )(?<!has )got|hatten?|war(?:en)?|fuimos|fui|hice)\b"
+    r"\b(?:was|were|went|had|did|saw|met|ate|came|(?<!ve )(?<!'s )(?<!has )got|hatten?|waren"
+    r"|(?:ich|er|sie|nutzer(?:in)?|user) war|war (?:ich|er|sie|wir)|fuimos|fui|hice)\b"
 )
 _NOT_AHEAD: Final = (
     r"last|past|since|(?:every|each)(?: other| second)?|an?(?= [mtwfs]\w+day)|any|eine[mn]|une?|le"
@@ -411,7 +412,8 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
         re.compile(
             rf"{_WITH_DAY}\b(?:on|by|until|before|the|am|zum|bis|den|dem|le|el|el dia) (?:the )?(\d{{1,2}})"
             r"(?:st|nd|rd|th|\.)(?!\d)"
-            r"|\b(?:le|el|el dia) (\d{1,2})\b(?! ?(?:h|:|%|euro))|(?<![\d月])(?<!あと)(\d{1,2})[日号號](?!間)"
+            rf"|\b(?:le|el|el dia) (?:(?:{any_of(WEEKDAYS)}) )?(\d{{1,2}})\b(?! ?(?:h|:|%|euro))"
+            r"|(?<![\d月])(?<!あと)(\d{1,2})[日号號](?!間)"
         ),
         _day_of_month,
     ),
@@ -429,7 +431,7 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     (re.compile("[明来]年(?:年?[底末])?"), lambda _, today: back(YEAR, -1, today)),
     (
         re.compile(
-            rf"\b(?:end of|ende) (?:the |this |des |der )?(?!day){UNIT}\b|\b(monats|jahres)ende\b"
+            rf"\b(?:end of|ende) (?:the |this |des |der )?(?!day|ans?\b){UNIT}\b|\b(monats|jahres)ende\b"
             r"|\b(?:fin d[eu]|fin(?:al)?es de) (?:l')?(mois|annee|mes|ano)\b"
             r"|(?<![\d一二三四五六七八九十去昨每毎])(?<![去昨明每毎]年)([月年])[底末]"
         ),
