@@ -387,6 +387,7 @@ def test_a_call_of_mem0_is_told_what_to_call_here():
     assert (error.value.name, error.value.obj) == ("retreive", memory)  # from which Python says what was meant
 
 
+@pytest.mark.embedded("on a server the tests open the class itself, and none made of it")
 def test_what_a_property_of_a_subclass_lacks_is_told():
     class OfShop(AgentMemory):
         @property
