@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from memory_retrievers.retrieval.candidates import Candidates, ReadTexts, ReadTi
 from memory_retrievers.retrieval.question import QueryDate, Question
 from memory_retrievers.text.dates import in_zone, read_long_date
 from memory_retrievers.text.periods import Period
-from memory_retrievers.text.plans import days_ahead, share_of_plan
+from memory_retrievers.text.plans import days_ahead
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +24,7 @@ _NEXT_TO: Final = 0.5
 """Boost of an episode in the month after the queried one, or near a queried period: much is talked about later."""
 
 _READ: Final = 1_024  # passages that may tell of plans, the newest, of which so many are read at most
+_CLOSE: Final = timedelta(days=2)  # a plan for a weekend is one for each of its days, and one for a week is none
 
 
 def dated(began: NDArray[np.int64], question: Question) -> Floats:
@@ -65,6 +67,22 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
         speaker = layout.names[layout.speakers[place]] if layout.is_message[place] else None
         began = EPOCH + holds.get(int(layout.memories[place]), int(layout.began[place])) * MICROSECOND
         found[place] = share_of_plan(_plans(text, speaker, began, question), question.ahead)
+    return found
+
+
+def share_of_plan(plans: Sequence[Period], asked: Sequence[Period]) -> float:
+    """How well plans fit what is asked for: 1 for a plan within, half for one that may be on other days; else 0.
+
+    Args:
+        plans: Periods that a text names.
+        asked: Periods that a question names.
+    """
+    found = 0.0
+    for plan in plans:
+        for each in asked:
+            if plan.since < each.until and each.since < plan.until:
+                is_close = plan.until - plan.since <= max(each.until - each.since, _CLOSE)
+                found = max(found, 1.0 if is_close else 0.5)
     return found
 
 

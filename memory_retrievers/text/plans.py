@@ -7,7 +7,7 @@ behind. Days are those of the time zone of the moment when it is said.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
@@ -465,25 +465,6 @@ def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
     if not found and _SOON.search(plain(text)):
         found = [Period(day, day + timedelta(days=_SOON_DAYS))]
     return tuple(found)
-
-
-_CLOSE: Final = timedelta(days=2)  # a plan for a weekend is one for each of its days, and one for a week is none
-
-
-def share_of_plan(plans: Sequence[Period], asked: Sequence[Period]) -> float:
-    """How well plans fit what is asked for: 1 for a plan within, half for one that may be on other days; else 0.
-
-    Args:
-        plans: Periods that a text names.
-        asked: Periods that a question names.
-    """
-    found = 0.0
-    for plan in plans:
-        for each in asked:
-            if plan.since < each.until and each.since < plan.until:
-                is_close = plan.until - plan.since <= max(each.until - each.since, _CLOSE)
-                found = max(found, 1.0 if is_close else 0.5)
-    return found
 
 
 _PLANNING: Final = """

@@ -6,7 +6,9 @@ import pytest
 
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.retrieval.request import asked_by
+from memory_retrievers.retrieval.times import share_of_plan
 from memory_retrievers.testing import FixedClock
+from memory_retrievers.text.periods import Period
 
 NOW = datetime(2026, 3, 13, 9, tzinfo=UTC)
 """A Friday."""
@@ -146,3 +148,12 @@ def test_a_question_for_plans_is_no_part_of_the_one_before_it(memory, question):
 def test_what_another_user_plans_is_nobodys_business(memory):
     memory.remember_fact(scope="user/other", fact="Secret meeting on 2026-03-13")
     assert "Secret" not in memory.retrieve("What do I have today?", scope=SCOPE, record=False).to_markdown()
+
+
+def test_a_plan_within_counts_more_than_one_that_may_be_on_other_days():
+    day = Period(datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 3, 7, tzinfo=UTC))
+    week = Period(datetime(2026, 3, 2, tzinfo=UTC), datetime(2026, 3, 9, tzinfo=UTC))
+    other = Period(datetime(2026, 3, 7, tzinfo=UTC), datetime(2026, 3, 8, tzinfo=UTC))
+    assert [share_of_plan([plan], [day]) for plan in (day, week, other)] == [1, 0.5, 0]
+    assert share_of_plan([day], [week]) == share_of_plan([other, week], [week]) == 1
+    assert share_of_plan([], [day]) == share_of_plan([day], []) == 0

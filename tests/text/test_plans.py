@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from memory_retrievers.text import STOP_WORDS, plans
 from memory_retrievers.text.dates import tells_time
 from memory_retrievers.text.languages import COMMON_WORDS
-from memory_retrievers.text.periods import Period
-from memory_retrievers.text.plans import asked_days, asks_for_plans, days_ahead, names_relative_day, share_of_plan
+from memory_retrievers.text.plans import asked_days, asks_for_plans, days_ahead, names_relative_day
 
 SAID = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)
 LITTLE = STOP_WORDS | COMMON_WORDS.keys()
@@ -171,15 +170,6 @@ def test_what_is_asked_begins_today_and_what_comes_up_is_two_weeks():
     ((since, until),) = asked_days("What's coming up?", today=SAID)
     assert (since.day, until - since) == (4, timedelta(days=14))
     assert asked_days("What did I do yesterday?", today=SAID) == ()
-
-
-def test_a_plan_within_counts_more_than_one_that_may_be_on_other_days():
-    day = Period(datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 3, 7, tzinfo=UTC))
-    week = Period(datetime(2026, 3, 2, tzinfo=UTC), datetime(2026, 3, 9, tzinfo=UTC))
-    other = Period(datetime(2026, 3, 7, tzinfo=UTC), datetime(2026, 3, 8, tzinfo=UTC))
-    assert [share_of_plan([plan], [day]) for plan in (day, week, other)] == [1, 0.5, 0]
-    assert share_of_plan([day], [week]) == share_of_plan([other, week], [week]) == 1
-    assert share_of_plan([], [day]) == share_of_plan([day], []) == 0
 
 
 ASKED = """
