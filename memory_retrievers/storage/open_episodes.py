@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from memory_retrievers import fsrs
 from memory_retrievers.errors import EmbeddingError, NotFoundError
@@ -33,8 +33,9 @@ EMBEDDED_TOGETHER: Final = 32  # by the worker; of more scopes at once PostgreSQ
 PARTS_OF_REFUSED: Final = 8  # a request that is refused is made again in so many, to find what is refused in it
 MOST_REFUSED: Final = 5  # after so many in a row it is asked what it has embedded before, to see whether it is down
 
-MOST_TURNS: Final = 4_096  # turns that are kept in memory, of the scopes searched last: about 5 kB each
-MOST_OF_LAST: Final = 32_768  # of the scope that was searched last: what is not kept is read again by each search
+KEPT_BYTES: Final = 20 * 2**20  # that turns take in memory, of the scopes searched last: some 4,000 short messages
+KEPT_OF_LAST: Final = 160 * 2**20  # of the scope searched last: what is not kept is read again by each search
+_MOST_UNSTORED: Final = 4_096  # messages whose vectors are kept where nothing may be written
 REMEMBERED_TEXTS: Final = 512  # vectors of the last looks at queues that are kept: those of eight of the longest
 TITLE_LENGTH: Final = 60  # characters of the title that the first words of the user make
 
@@ -58,6 +59,12 @@ class OpenTurn:
     tells_time: bool  # whether it tells when something happens
     embedded: Embedded | None  # what the embedder makes of it; None if nobody has embedded it yet
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes in memory."""
+        vectors = 0 if self.embedded is None else self.embedded.vector.nbytes + len(self.embedded.tokens or b"")
+        return 1_000 + 100 * len(self.terms or ()) + vectors
+
 
 @dataclass(frozen=True, slots=True)
 class OpenEpisode:
@@ -76,6 +83,13 @@ _Searched: TypeAlias = tuple[str, bool]
 """The scopes that a search reads together: one, and whether those below it are included."""
 
 
+class _Kept(NamedTuple):
+    """The newest turns of what was searched, by their rows, and about how many bytes they take."""
+
+    turns: dict[int, OpenTurn]
+    size: int
+
+
 class OpenEpisodes:
     """Messages that are queued, found by searches before they are part of an episode.
 
@@ -88,7 +102,7 @@ class OpenEpisodes:
         self._embedder = embedder
         self._read_only = read_only
         self._lock = threading.Lock()
-        self._turns: OrderedDict[_Searched, dict[int, OpenTurn]] = OrderedDict()
+        self._turns: OrderedDict[_Searched, _Kept] = OrderedDict()
         self._unstored: dict[int, Embedded] = {}
         self._looked: dict[int, Vector] = {}  # by the hash of the text
         self._doubted: set[int] = set()  # rows that were refused at the last look: it may have been by chance
@@ -263,7 +277,7 @@ class OpenEpisodes:
             if self._read_only:
                 with self._lock:
                     self._follow(embedder)
-                    self._unstored = dict(list((self._unstored | made).items())[-MOST_TURNS:])
+                    self._unstored = dict(list((self._unstored | made).items())[-_MOST_UNSTORED:])
                 return
             scopes = sorted({each.scope for each in messages})
             with self._ledger.transaction(*scopes):
@@ -274,7 +288,7 @@ class OpenEpisodes:
     def _known(self, searched: _Searched, embedder: ProbedEmbedder) -> dict[int, OpenTurn]:
         with self._lock:
             self._follow(embedder)
-            return dict(self._turns.get(searched, {}))
+            return dict(kept.turns) if (kept := self._turns.get(searched)) else {}
 
     def _follow(self, embedder: ProbedEmbedder) -> None:
         """Drop the vectors of another embedder."""
@@ -287,9 +301,16 @@ class OpenEpisodes:
             self._refused.clear()
 
     def _keep(self, searched: _Searched, turns: dict[int, OpenTurn]) -> None:
-        self._turns[searched] = dict(list(turns.items())[-MOST_OF_LAST:])
+        """Keep the newest of these, as many as there is room for, and what was searched before them as well."""
+        newest, size = list[OpenTurn](), 0
+        for turn in reversed(turns.values()):
+            if size + turn.size > KEPT_OF_LAST:
+                break
+            newest.append(turn)
+            size += turn.size
+        self._turns[searched] = _Kept({turn.row: turn for turn in reversed(newest)}, size)
         self._turns.move_to_end(searched)
-        while len(self._turns) > 1 and sum(map(len, self._turns.values())) > MOST_TURNS:
+        while len(self._turns) > 1 and sum(kept.size for kept in self._turns.values()) > KEPT_BYTES:
             self._turns.popitem(last=False)
 
 

@@ -404,7 +404,7 @@ def rows_read(memory, monkeypatch):
 
 
 def test_of_a_scope_with_more_messages_than_are_kept_for_all_nothing_is_read_again(memory, rows_read, monkeypatch):
-    monkeypatch.setattr(open_episodes, "MOST_TURNS", 8)
+    monkeypatch.setattr(open_episodes, "KEPT_BYTES", 8 * 3_000)
     memory.add_messages("c", said(*(f"message number {number}" for number in range(20))))
     memory.add_messages("d", said(NANTES))
     store = inside(memory).store.open_episodes
@@ -414,6 +414,17 @@ def test_of_a_scope_with_more_messages_than_are_kept_for_all_nothing_is_read_aga
         assert len(store.turns(scope, include_child_scopes=False)) == (20 if scope == "c" else 1)
         assert len(rows_read) == rows, scope
         rows_read.clear()
+
+
+def test_turns_are_kept_by_their_bytes_the_newest_of_them(memory, rows_read, monkeypatch):
+    memory.add_messages("c", said("a long list of words: " + " ".join(map(str, range(1_000))), "first", "second"))
+    store = inside(memory).store.open_episodes
+    store.embed_rest()
+    monkeypatch.setattr(open_episodes, "KEPT_OF_LAST", 50_000)
+    for rows in (3, 1, 1):
+        rows_read.clear()
+        assert len(store.turns("c", include_child_scopes=False)) == 3
+        assert len(rows_read) == rows
 
 
 def test_what_many_users_have_just_said_is_embedded_together(memory, embedder):
