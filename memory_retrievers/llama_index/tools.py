@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Unpack
 
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
@@ -123,6 +125,7 @@ class MemoryToolSpec(BaseToolSpec):
         if metadata is None:
             shown = spec.offered_arguments(allow_scopes=self._rules.allow_scopes, memory=self._memory)
             metadata = ToolMetadata(description=spec.description, name=spec.name, fn_schema=shown)
+        _show(run, metadata)
         # without the callback a FunctionTool takes what its function returns for the raw output alone
         return MemoryTool(fn=run, async_fn=run_in_thread, metadata=metadata, callback=lambda output: output)
 
@@ -136,3 +139,16 @@ class MemoryToolSpec(BaseToolSpec):
             raw_output=output.artifact,
             is_error=output.is_error,
         )
+
+
+def _show(function: Callable[..., ToolOutput], metadata: ToolMetadata) -> None:
+    """Give a function the name, the arguments and the words of its tool: all of it that a ``CodeActAgent`` shows."""
+    schema = metadata.get_parameters_dict()
+    shown, required = schema.get("properties", {}), schema.get("required", ())
+    defaults = {name: Parameter.empty if name in required else each.get("default") for name, each in shown.items()}
+    function.__signature__ = Signature(  # type: ignore[attr-defined]  # which inspect.signature looks for
+        [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in defaults.items()]
+    )
+    told = [f"{name}: {each['description']}" for name, each in shown.items() if "description" in each]
+    function.__name__ = function.__qualname__ = metadata.get_name()
+    function.__doc__ = "\n".join([metadata.description, *told])

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 from blockbuster import BlockingError
-from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
+from llama_index.core.agent.workflow import CodeActAgent, FunctionAgent, ToolCallResult
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from llama_index.core.llms import MockFunctionCallingLLM
 from llama_index.core.tools import FunctionTool, ToolMetadata
@@ -301,3 +301,26 @@ def test_a_copy_of_the_tools_shares_the_store_and_a_pickle_opens_it_again(tmp_pa
         made = MemoryToolSpec(memory, scope="s", tools=tools)
         for copied in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):  # noqa: S301 - our own
             assert "Bergen" in copied.to_tool_list()[0](query="Bergen").content
+
+
+@looks_at_deprecated_attributes
+async def test_a_code_agent_is_shown_the_functions_by_their_names_with_their_arguments(memory):
+    tools = tools_of(memory, tools="essential")
+    prompts = []
+
+    def answer(messages, **_):
+        prompts.append(messages)
+        return ChatMessage(role="assistant", content="<execute>...</execute>" if len(prompts) == 1 else "In Lyon.")
+
+    def execute(code):
+        return str(tools["retrieve_memory"].real_fn(query="Lyon"))
+
+    llm = MockFunctionCallingLLM(response_generator=answer, is_chat_model=True)
+    await CodeActAgent(code_execute_fn=execute, llm=llm, tools=[*tools.values()]).run("Where do I live?")
+    system, code = prompts[0][0].content, prompts[1][-1].content
+    assert all(f"\ndef {name}(*, " in system for name in tools)
+    assert "def retrieve_memory(*, query, category=None, " in system
+    assert "\nquery: What to look for, " in system
+    assert "Alice lives in Lyon" in code
+    with pytest.raises(TypeError, match=r"^retrieve_memory\(\) takes 0 positional"):
+        tools["retrieve_memory"].real_fn("Lyon")
