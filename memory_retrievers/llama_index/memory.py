@@ -20,6 +20,7 @@ from memory_retrievers.llama_index.turns import (
     Turn,
     TurnRecall,
     as_chat,
+    copies,
     going_on,
     handle_of,
     last_turn,
@@ -29,6 +30,7 @@ from memory_retrievers.llama_index.turns import (
     shared_memory,
     size_of,
     spoken,
+    unanswered,
     with_text,
 )
 from memory_retrievers.memory import AgentMemory
@@ -119,6 +121,7 @@ class ConversationMemory(BaseMemory):
 
     _recall: TurnRecall[Retrieved] = PrivateAttr(default_factory=lambda: TurnRecall(size_of))
     _own: AgentMemory | None = PrivateAttr(default=None)
+    _asked: list[ChatMessage] = PrivateAttr(default_factory=list)
     _lock: threading.RLock = PrivateAttr(default_factory=threading.RLock)
 
     @model_validator(mode="before")
@@ -201,7 +204,7 @@ class ConversationMemory(BaseMemory):
                 process=process,
                 placement=placement,
                 session_id=session_id,
-                messages=_copies(as_chat(chat_history or ())),
+                messages=copies(as_chat(chat_history or ())),
                 token_counter=token_counter,
                 time_zone=time_zone,
             )
@@ -243,7 +246,7 @@ class ConversationMemory(BaseMemory):
                 "or shorten what comes before the chat"
             )
         with self._lock:
-            chat = _copies(self.messages)
+            chat = copies(self.messages)
         asks = ChatMessage(role=MessageRole.USER, content=input) if isinstance(input, str) else input
         question = [asks] if asks is not None else []
         asked = last_turn([*chat, *question])
@@ -258,7 +261,7 @@ class ConversationMemory(BaseMemory):
     def get_all(self) -> list[ChatMessage]:
         """The whole chat, without memories."""
         with self._lock:
-            return _copies(self.messages)
+            return copies(self.messages)
 
     def put(self, message: ChatMessage) -> None:
         """Add a message to the chat and to the long-term memory; as :meth:`put_messages`."""
@@ -273,17 +276,22 @@ class ConversationMemory(BaseMemory):
         """
         memory = self._long_term()
         with self._lock:
-            queued = queue_messages(memory, self.scope, messages, conversation=self.session_id)
-            self.messages = [*self.messages, *_copies(messages)]
+            heard = [*self._asked, *messages]
+            queued = queue_messages(memory, self.scope, heard, conversation=self.session_id)
+            self.messages, self._asked = [*self.messages, *copies(messages)], []
         if any(message.role == MessageRole.USER for message in messages):
             self._recall.forget(self.scope)  # the same words once more are another turn
         if queued:
             process_queue(memory, self.scope, process=self.process)
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
-        """Replace the chat, but not the long-term memory: a caller that keeps the chat sets it again and again."""
+        """Replace the chat, but not the long-term memory: a caller that keeps the chat sets it again and again.
+
+        What the user says at its end is stored with what is put next, such as the answer to it.
+        """
         with self._lock:
-            self.messages = _copies(messages)
+            self.messages = copies(messages)
+            self._asked = unanswered(self.messages)
         self._recall.forget(self.scope)  # engines and agents set it before each turn
 
     def reset(self) -> None:
@@ -368,11 +376,6 @@ def _without(found: Retrieved, known: frozenset[str]) -> Retrieved:
     if not isinstance(found, RetrievalResult):
         return found
     return replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))
-
-
-def _copies(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Copies of messages that no other code can change; agents write their state into the ones they are given."""
-    return [message.model_copy(deep=True) for message in messages]
 
 
 def _reopened(path: str | None) -> AgentMemory:

@@ -103,6 +103,11 @@ def as_chat(messages: Sequence[ChatMessage | Message]) -> list[ChatMessage]:
     return [_as_chat(each) if isinstance(each, Message) else each for each in whole]
 
 
+def copies(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Copies of messages that no other code can change; agents write their state into the ones they are given."""
+    return [message.model_copy(deep=True) for message in messages]
+
+
 def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], *, conversation: str | None) -> bool:
     """Queue what was said, without tool messages, instructions and what is empty; True if anything was.
 
@@ -179,6 +184,11 @@ def last_turn(messages: Sequence[ChatMessage]) -> Turn | None:
         elif said.role == "assistant" and not _calls_tools(message):
             answered = True
     return Turn(query, number, answered) if number else None
+
+
+def unanswered(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """What the user says at the end of a chat."""
+    return [*takewhile(lambda each: each.role == MessageRole.USER, reversed(messages))][::-1]
 
 
 def place_of(asked: Turn, messages: Sequence[ChatMessage]) -> int | None:

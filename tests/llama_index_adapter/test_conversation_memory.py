@@ -287,6 +287,21 @@ def test_what_is_set_is_not_stored_and_reset_clears_the_chat_alone(memory, chat,
     assert stored("user/alice") == ["I moved to Nice."]
 
 
+@looks_at_deprecated_attributes
+async def test_an_agent_that_is_given_the_whole_chat_has_each_message_stored_once(memory, chat, scripted, stored):
+    said = [user("I moved to Nice.")]
+    for words in ("Noted.", "Nice."):
+        with pytest.raises(RuntimeError):  # a model that has nothing to say
+            await FunctionAgent(llm=scripted()[0]).run(chat_history=said, memory=chat)
+        await FunctionAgent(llm=scripted(words)[0]).run(chat_history=said, memory=chat)
+        said = [*chat.get_all(), user("Where to?")]
+    chat.put(said[-1])
+    chat.set(said)
+    chat.put(assistant("To Nice."))
+    told = ["I moved to Nice.", "Noted.", "Where to?", "Nice.", "Where to?", "To Nice."]
+    assert stored("user/alice") == told
+
+
 def test_flush_makes_memories_of_what_is_queued(memory, chat):
     chat.put(user("I moved to Nice."))
     report = chat.flush()
