@@ -61,8 +61,17 @@ def checked_scope(scope: Scope) -> Scope:
 
 
 def scope_of(scope: Scope) -> str:
-    """The scope of one call; errors as for :func:`checked_scope`."""
-    return scopes.parse(scope() if callable(scope) else scope)
+    """The scope of one call; errors as for :func:`checked_scope`.
+
+    Raises:
+        ConfigurationError: The context variable that is asked for it is not set.
+    """
+    try:
+        return scopes.parse(scope() if callable(scope) else scope)
+    except LookupError as error:
+        if type(error) is not LookupError:  # a KeyError is not of a context variable
+            raise
+        raise ConfigurationError(f"{error} is asked for the scope and not set: set it before the call") from error
 
 
 def checked_zone(zone: Zone) -> Zone:

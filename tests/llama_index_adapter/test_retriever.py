@@ -13,7 +13,7 @@ from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
 from memory_retrievers import AgentMemory, RetrievalSettings
-from memory_retrievers.errors import ValidationError
+from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.llama_index import ConversationMemory, LongTermMemoryBlock, MemoryRetriever, MemoryToolSpec
 from memory_retrievers.testing import HashEmbedder
 
@@ -240,6 +240,14 @@ def test_a_malformed_scope_is_refused_when_the_retriever_is_made(memory, scope):
 def test_a_malformed_scope_from_a_function_is_refused_when_it_is_used(memory):
     with pytest.raises(ValidationError, match="scope must not be empty"):
         MemoryRetriever(memory, scope=lambda: "").retrieve("Lyon")
+
+
+def test_a_context_variable_that_is_not_set_is_named_when_it_is_asked_for_the_scope(memory):
+    retriever = MemoryRetriever(memory, scope=ContextVar("who").get)
+    with pytest.raises(ConfigurationError, match=r"name='who'.* is asked for the scope and not set: set it before"):
+        retriever.retrieve("Lyon")
+    with pytest.raises(KeyError, match="who"):
+        MemoryRetriever(memory, scope=lambda: {}["who"]).retrieve("Lyon")
 
 
 @pytest.mark.parametrize(
