@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
 
-from memory_retrievers.llama_index.turns import Scope, Zone, checked_scope, checked_zone, scope_of, zone_of
+from memory_retrievers.llama_index.turns import Scope, Zone, asked_last, checked_scope, checked_zone, scope_of, zone_of
 from memory_retrievers.protocols import Memory
 from memory_retrievers.tools.registry import offered_tools
 from memory_retrievers.tools.tool import AnyTool, PolicyOptions, ToolChoice, ToolPolicy, run_tool
@@ -130,8 +130,10 @@ class MemoryToolSpec(BaseToolSpec):
         return MemoryTool(fn=run, async_fn=run_in_thread, metadata=metadata, callback=lambda output: output)
 
     def _run(self, spec: AnyTool, arguments: dict[str, object]) -> ToolOutput:
-        context = self._rules.context(self._memory, scope=scope_of(self._scope))
-        output = run_tool(spec, replace(context, time_zone=zone_of(self._time_zone)), arguments)
+        scope = scope_of(self._scope)
+        context = self._rules.context(self._memory, scope=scope)
+        context = replace(context, asked=asked_last(self._memory, scope), time_zone=zone_of(self._time_zone))
+        output = run_tool(spec, context, arguments)
         return ToolOutput(
             tool_name=spec.name,
             content=output.content,

@@ -128,8 +128,19 @@ def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], 
         messages: Its new messages, oldest first.
         conversation: Which of the scope's conversations it is.
     """
-    new = without_repeats(memory, scope, spoken(messages), conversation=conversation)
+    said = spoken(messages)
+    if said and is_of_user(said[-1].role):
+        _asked.keep((id(memory), scope), said[-1])
+    elif said:
+        _asked.drop((id(memory), scope))
+    new = without_repeats(memory, scope, said, conversation=conversation)
     return bool(new and memory.add_messages(scope, new, conversation=conversation))
+
+
+def asked_last(memory: Memory, scope: str) -> tuple[Message, ...]:
+    """What the user has said last and nobody answered yet, where a chat of this process has queued it."""
+    said = _asked.get((id(memory), scope))
+    return () if said is None else (said,)
 
 
 def handle_of(memory: Memory) -> str | None:
@@ -255,6 +266,9 @@ class Latest(Generic[KeyT, ValueT]):
 
     def _uncount(self, kept: tuple[ValueT, int] | None) -> None:
         self._size -= 0 if kept is None else kept[1]
+
+
+_asked: Final[Latest[tuple[int, str], Message]] = Latest(lambda said: getsizeof(said.content))
 
 
 class TurnRecall(Generic[ValueT]):

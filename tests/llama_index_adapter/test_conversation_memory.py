@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.errors import ConfigurationError, EmbeddingError, LanguageModelError, ValidationError
-from memory_retrievers.llama_index import ConversationMemory, MemoryRetriever
+from memory_retrievers.llama_index import ConversationMemory, MemoryRetriever, MemoryToolSpec
 from memory_retrievers.retrieval.markdown import NOTES
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.text.analysis import estimate_tokens
@@ -540,6 +540,18 @@ async def test_an_agent_with_tools_remembers_and_is_recorded_once(memory, chat, 
         "nightly import?\nReally?",
     ]
     assert stored("user/alice") == ["nightly import?", "It failed.", "Really?", "Yes."]
+
+
+@looks_at_deprecated_attributes
+async def test_a_tool_does_not_find_the_question_that_it_is_called_for(memory, chat, scripted):
+    tools = MemoryToolSpec(memory, scope="user/alice").to_tool_list()
+    handoff = ("handoff", {"to_agent": "finder", "reason": "looking"})
+    llm, prompts = scripted(handoff, ("retrieve_memory", {"query": "home"}), "In Lyon.")
+    agents = [FunctionAgent(name=name, description=name, llm=llm, tools=tools) for name in ("desk", "finder")]
+    await AgentWorkflow(agents=agents, root_agent="desk").run("Where is my home?", memory=chat)
+    assert "Alice lives in Lyon" in prompts[2][-1].content
+    assert "my home" not in prompts[2][-1].content
+    assert "my home" in tools[0].call(query="home").content, "once it is answered it may be found"
 
 
 @looks_at_deprecated_attributes
