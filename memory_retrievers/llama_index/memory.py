@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -30,7 +31,6 @@ from memory_retrievers.llama_index.turns import (
     shared_memory,
     size_of,
     spoken,
-    unanswered,
     with_text,
 )
 from memory_retrievers.memory import AgentMemory
@@ -276,8 +276,7 @@ class ConversationMemory(BaseMemory):
         """
         memory = self._long_term()
         with self._lock:
-            heard = [*self._asked, *messages]
-            queued = queue_messages(memory, self.scope, heard, conversation=self.session_id)
+            queued = queue_messages(memory, self.scope, [*self._asked, *messages], conversation=self.session_id)
             self.messages, self._asked = [*self.messages, *copies(messages)], []
         if any(message.role == MessageRole.USER for message in messages):
             self._recall.forget(self.scope)  # the same words once more are another turn
@@ -291,7 +290,7 @@ class ConversationMemory(BaseMemory):
         """
         with self._lock:
             self.messages = copies(messages)
-            self._asked = unanswered(self.messages)
+            self._asked = [*takewhile(lambda each: each.role == MessageRole.USER, reversed(self.messages))][::-1]
         self._recall.forget(self.scope)  # engines and agents set it before each turn
 
     def reset(self) -> None:

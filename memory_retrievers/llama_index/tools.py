@@ -148,9 +148,8 @@ def _show(function: Callable[..., ToolOutput], metadata: ToolMetadata) -> None:
     schema = metadata.get_parameters_dict()
     shown, required = schema.get("properties", {}), schema.get("required", ())
     defaults = {name: Parameter.empty if name in required else each.get("default") for name, each in shown.items()}
-    function.__signature__ = Signature(  # type: ignore[attr-defined]  # which inspect.signature looks for
-        [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in defaults.items()]
-    )
+    arguments = [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in defaults.items()]
+    function.__signature__ = Signature(arguments)  # type: ignore[attr-defined]  # which inspect.signature looks for
     told = [f"{name}: {each['description']}" for name, each in shown.items() if "description" in each]
     function.__name__ = function.__qualname__ = metadata.get_name()
     function.__doc__ = "\n".join([metadata.description, *told])

@@ -61,11 +61,7 @@ def checked_scope(scope: Scope) -> Scope:
 
 
 def scope_of(scope: Scope) -> str:
-    """The scope of one call; errors as for :func:`checked_scope`.
-
-    Raises:
-        ConfigurationError: The context variable that is asked for it is not set.
-    """
+    """The scope of one call; errors as for :func:`checked_scope`, or that a context variable is not set."""
     try:
         return scopes.parse(scope() if callable(scope) else scope)
     except LookupError as error:
@@ -204,11 +200,6 @@ def last_turn(messages: Sequence[ChatMessage]) -> Turn | None:
         elif said.role == "assistant" and not _calls_tools(message):
             answered = True
     return Turn(query, number, answered) if number else None
-
-
-def unanswered(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """What the user says at the end of a chat."""
-    return [*takewhile(lambda each: each.role == MessageRole.USER, reversed(messages))][::-1]
 
 
 def place_of(asked: Turn, messages: Sequence[ChatMessage]) -> int | None:
