@@ -202,7 +202,7 @@ class IngestionSettings(BaseModel):
         idle_after: What has been said in a conversation is due when nothing has been added to it for so long, however
             few messages it has. None waits for the other two.
         by_conversation: Messages of the conversations of a scope are kept apart; otherwise a scope has one.
-        lease_minutes: How long the lease of a queue holds if its holder is gone.
+        lease_minutes: How long the lease of a queue holds if nobody can see that its holder is gone.
         flashbulb_surprise: An episode at least this surprising is turned into facts at once (specification §2.13).
         consolidate_from: So many episodes that have not been turned into facts are due for it.
         related_facts: So many known facts, over all episodes of a batch, are shown to the language model.

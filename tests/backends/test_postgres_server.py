@@ -174,7 +174,7 @@ class TestConnectionLoss:
                 memory.remember_fact(scope="c1", fact="User likes more tea")
 
     def test_one_that_comes_back_after_another_was_found_dead_is_asked_whether_it_is_there(self, server, name, url):
-        pool = Pool(url, size=2, patience=20, settings={})
+        pool = Pool(url, size=2, patience=20, settings={}, sign=1)
         try:
             with pool.taken(), pool.taken() as lost:
                 server.run(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'")
@@ -341,3 +341,36 @@ def test_a_store_is_opened_again_while_its_connections_are_out(postgres_server, 
         with inside(memory).ledger.postgres.session(), AgentMemory.open(tmp_path, embedder=HashEmbedder()) as second:
             second.remember_fact(scope="u", fact="User likes tea", id="f1")
         assert memory.get("f1", scope="u").fact == "User likes tea"
+
+
+THINKS = """
+import sys, time
+from memory_retrievers import AgentMemory, Message
+from memory_retrievers.testing import HashEmbedder
+
+class Thinks:
+    def segment(self, messages, context):
+        print("thinking", flush=True)
+        time.sleep(3600)
+
+with AgentMemory.connect(sys.argv[1], embedder=HashEmbedder(), segmenter=Thinks()) as memory:
+    memory.add_messages("c", [Message(role="user", content="I keep bees.")])
+    memory.flush("c")
+"""
+
+
+def test_what_a_killed_process_was_working_on_is_taken_over_at_once_and_that_of_a_living_one_is_not(url):
+    command = [sys.executable, "-c", THINKS, url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, connected(url) as memory:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "thinking\n"
+            queue = inside(memory).pipeline.queue
+            assert queue.claim("c", whole=True) is None
+            sessions = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'"
+            assert inside(memory).ledger.conversations.value(sessions) == 0  # nobody waits for the one that thinks
+        finally:
+            process.kill()
+        process.wait(PATIENCE)
+        claim = until(lambda: queue.claim("c", whole=True), "the end of the lease")
+        assert [each.message.content for each in claim.messages] == ["I keep bees."]

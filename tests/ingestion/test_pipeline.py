@@ -615,7 +615,9 @@ def test_everything_survives_a_restart(tmp_path, clock, said):
         assert sum(len(episode.messages) for episode in memory.flush("c").episodes) == 12
 
 
-@pytest.mark.embedded("only a file has one writer, so that a lease found in it is nobody's; on a server it runs out")
+@pytest.mark.embedded(
+    "only a file has one writer, so that a lease found in it is nobody's; on a server it goes with the process"
+)
 def test_a_lease_of_a_process_that_is_gone_does_not_hold_up_the_next(tmp_path, clock, said):
     with AgentMemory.open(tmp_path, embedder=HashEmbedder(), clock=clock) as memory:
         memory.add_messages("c", said(25))

@@ -7,8 +7,10 @@ import hashlib
 import os
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +42,10 @@ _SETTINGS: Final = {
     "hnsw.ef_search": "400",
     # planning for so many partitions takes longer than most statements, and one plan serves all values
     "plan_cache_mode": "force_generic_plan",
+    # as what the address asks of this side: the server notices within a minute that a machine is gone, and its locks go
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
 }
 
 _IDLE: Final = 0.5  # seconds after which a connection is asked whether it is still alive before it is used
@@ -53,12 +59,14 @@ class Pool:
         size: How many connections to keep at most.
         patience: Seconds to wait for one. Whoever waits so long has seen a try to reach a server that was away.
         settings: Of the server, for every connection.
+        sign: Key of the lock that every connection shares, by which others see that this process lives.
 
     Raises:
         psycopg_pool.PoolTimeout: The database cannot be reached.
     """
 
-    def __init__(self, address: str, *, size: int, patience: float, settings: Mapping[str, str]) -> None:
+    def __init__(self, address: str, *, size: int, patience: float, settings: Mapping[str, str], sign: int) -> None:
+        self._sign = sign
         self._settings = {**_SETTINGS, **settings}
         self._lost_at = 0.0
         self._pool: psycopg_pool.ConnectionPool[psycopg.Connection[Any]] = psycopg_pool.ConnectionPool(
@@ -104,6 +112,7 @@ class Pool:
         prepare(raw)
         for setting in self._settings.items():
             raw.execute("SELECT set_config(%s, %s, FALSE)", setting)
+        raw.execute("SELECT pg_try_advisory_lock_shared(%s)", (self._sign,))  # goes with the last connection
 
     def _check(self, raw: psycopg.Connection[Any]) -> None:
         """Test a connection before use if it was idle or another was lost since."""
@@ -158,7 +167,8 @@ class Database:
                 settings["default_transaction_read_only"] = "on"
             if within is not None:
                 settings["memory_retrievers.within"] = within
-            self._pool = Pool(bounded(url), size=pool_size, patience=_PATIENCE, settings=settings)
+            sign = self._key_of(self.holder, purpose="living")
+            self._pool = Pool(bounded(url), size=pool_size, patience=_PATIENCE, settings=settings, sign=sign)
 
     @contextmanager
     def write(self, *scopes: str) -> Iterator[Connection]:
@@ -263,12 +273,16 @@ class Database:
 
     @property
     def holder(self) -> str:
-        """See ``sql.connection.Database``: leases end by their time alone."""
-        return ""
+        """See ``sql.connection.Database``; all handles of a process have one."""
+        return _id_of(self._process)
 
-    def is_gone(self, holder: str) -> bool:  # noqa: ARG002
-        """See ``sql.connection.Database``: it is not known."""
-        return False
+    def is_gone(self, holder: str) -> bool:
+        """See ``sql.connection.Database``: none of its connections is left; older versions named no holder."""
+        if self._read_only or holder in {"", self.holder}:  # a standby knows no locks of the primary
+            return False
+        with self.read() as connection:
+            key = self._key_of(holder, purpose="living")
+            return bool(sql.one(connection, "SELECT pg_try_advisory_xact_lock(?)", (key,)))
 
     def next_passages(self, connection: sql.Connection, number: int) -> Sequence[int]:
         """See ``sql.connection.Database``; a transaction has its scopes to itself, so within one they rise."""
@@ -345,6 +359,11 @@ class Database:
     def _require_own_process(self) -> None:
         if self._process != os.getpid():
             raise ConfigurationError("this memory was opened before a fork, in the parent: open it again in the child")
+
+
+@cache
+def _id_of(process: int) -> str:  # noqa: ARG001 - a fork is another process
+    return uuid.uuid4().hex
 
 
 @contextmanager

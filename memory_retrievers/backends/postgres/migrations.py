@@ -225,7 +225,8 @@ class DatabaseState:
 _SESSIONS = """
     SELECT a.pid, coalesce(a.usename, ''), coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''),
         a.backend_start, coalesce(a.state, ''), a.xact_start,
-        (SELECT count(*) FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted),
+        (SELECT count(*) FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted
+            AND l.mode = 'ExclusiveLock'),
         (SELECT count(*) FROM pg_locks l WHERE l.pid = a.pid AND l.mode = 'AccessExclusiveLock'
             AND l.locktype = 'relation' AND l.granted),
         (SELECT count(DISTINCT l.pid) FROM pg_locks l WHERE NOT l.granted AND a.pid = ANY(pg_blocking_pids(l.pid)))
