@@ -375,12 +375,12 @@ def _draft(
 ) -> EpisodicDraft:
     messages = tuple(each.message for each in queued)
     times = [message.timestamp for message in messages if message.timestamp is not None]
-    surprise = min(max(segment.surprise, 0.0), 1.0)
-    summary = one_line(segment.summary)
+    surprise = min(max(segment.surprise or 0.0, 0.0), 1.0)
+    summary = one_line(segment.summary or "")  # None is what a careless segmenter leaves empty
     return EpisodicMemory.new(
         scope=claim.scope,
         id=episode_id(claim.scope, queued),
-        title=one_line(segment.title) or fallback_title(messages),
+        title=one_line(segment.title or "") or fallback_title(messages),
         summary=summary or fallback_summary(messages),
         summary_by=segment.summary_by if summary else SummaryBy.RULES,
         conversation_id=claim.conversation,

@@ -684,6 +684,8 @@ class AgentMemory(BaseMemory):
     def scopes(self, within: str | None = None) -> builtins.list[str]:
         """The scopes that hold a memory that has not expired, sorted: all, or ``within`` and those below it.
 
+        Where messages wait that are no memory yet, :meth:`waiting_scopes` tells; who looks for every user takes both.
+
         Raises:
             ValidationError: The scope is malformed.
         """

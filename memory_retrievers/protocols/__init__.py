@@ -120,7 +120,7 @@ class Segment:
 
     Attributes:
         messages: How many messages it takes, from where the segment before ended; at least 1.
-        title: A headline; may be empty.
+        title: A headline; may be empty, and is made from the messages then.
         summary: What happened, in a sentence or two; may be empty, and is made from the messages then.
         surprise: How unexpected it was, 0 to 1.
         summary_by: Who wrote the summary; one that is empty is made by rules in any case.

@@ -163,7 +163,7 @@ class Untitled:
     """A segmenter of the application's that gives what cannot be stored."""
 
     def segment(self, messages, background):
-        return [Segment(messages=len(messages), title=None, summary="", surprise=0.2)]
+        return [Segment(messages=len(messages), title=7, summary="", surprise=0.2)]
 
 
 def test_segments_that_cannot_be_stored_are_refused_each_time_and_nobody_is_held_up(pipeline, segmenter, said):
@@ -511,6 +511,20 @@ def test_a_flashbulb_never_fades_where_that_is_asked_for(clock, said, segmenter)
             clock.advance(days=100)
             (hit,) = memory.retrieve("the house", scope="c").episodic
             assert (hit.explanation.retrievability == 1.0) is keep
+
+
+def test_what_a_segmenter_leaves_out_is_made_from_the_messages(clock, said):
+    class Careless:
+        def segment(self, messages, background):
+            from memory_retrievers.protocols import Segment
+
+            return [Segment(messages=len(messages), title=None, summary=None, surprise=None)]
+
+    with open_memory(clock, segmenter=Careless()) as memory:
+        memory.add_messages("c", said(6))
+        (episode,) = memory.flush("c").episodes
+        assert episode.title
+        assert episode.summary_by == "rules"
 
 
 def test_rating_a_memory_by_hand(plain, clock):
