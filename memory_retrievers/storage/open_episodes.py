@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EMBEDDED_BY_SEARCH: Final = 64
 """So many messages, the newest without a vector, are embedded by a search; the worker embeds the rest."""
 
-EMBEDDED_TOGETHER: Final = 32  # by the worker; of more scopes at once PostgreSQL keeps every other writer waiting
+EMBEDDED_TOGETHER: Final = 32  # by the worker, and stored: of more scopes PostgreSQL keeps every other writer waiting
 PARTS_OF_REFUSED: Final = 8  # a request that is refused is made again in so many, to find what is refused in it
 MOST_REFUSED: Final = 5  # after so many in a row it is asked what it has embedded before, to see whether it is down
 
@@ -113,9 +113,10 @@ class OpenEpisodes:
     def prepare(self, rows: Sequence[int]) -> bool:
         """Embed the newest of these messages, as far as a search does; those that fail are left to words.
 
-        Called before a search, outside any transaction, for messages that have no vector; False if all have one.
+        Called before a search, outside any transaction, for messages that have no vector; False if all have one, or
+        are refused by the embedder.
         """
-        missing = sorted(row for row in rows if row not in self._unstored)
+        missing = sorted(row for row in rows if row not in self._unstored and row not in self._refused)
         if not missing:
             return False
         try:
@@ -272,18 +273,24 @@ class OpenEpisodes:
             ]
             if not messages:
                 return
+            with self._lock:
+                self._follow(embedder)
             vectors = embedder.embed_passages([said_text(each.message) for each in messages])
             made = {each.row: vector for each, vector in zip(messages, vectors, strict=True)}
             if self._read_only:
                 with self._lock:
-                    self._follow(embedder)
                     self._unstored = dict(list((self._unstored | made).items())[-_MOST_UNSTORED:])
                 return
             scopes = sorted({each.scope for each in messages})
-            with self._ledger.transaction(*scopes):
-                if self._embedder.admits(embedder):
-                    self._ledger.open_episodes.keep_vectors(scopes, made)
-                    return
+            for at in range(0, len(scopes), EMBEDDED_TOGETHER):
+                part = scopes[at : at + EMBEDDED_TOGETHER]
+                with self._ledger.transaction(*part):
+                    if not self._embedder.admits(embedder):
+                        break
+                    found = {each.row: made[each.row] for each in messages if each.scope in part}
+                    self._ledger.open_episodes.keep_vectors(part, found)
+            else:
+                return
 
     def _known(self, searched: _Searched, embedder: ProbedEmbedder) -> dict[int, OpenTurn]:
         with self._lock:

@@ -511,6 +511,31 @@ def test_of_what_the_embedder_has_refused_twice_the_worker_asks_no_more(clock):
         assert embedder.asked == [1] * 5
 
 
+def test_of_what_the_worker_found_refused_a_search_asks_no_more(clock):
+    embedder = Particular("POISON")
+    with AgentMemory.in_memory(embedder=embedder, clock=clock) as memory:
+        memory.remember_fact(scope="user", fact="User likes tea")
+        memory.add_messages("user", said("POISON"))
+        for _ in range(2):
+            inside(memory).pipeline.embed_open()
+        memory.add_messages("user", said(NANTES))
+        embedder.asked.clear()
+        for _ in range(3):
+            assert NANTES in told(memory, "moved to Nantes", "user")
+        assert embedder.asked == [1]
+
+
+def test_a_search_of_many_scopes_below_has_few_of_them_to_itself_at_a_time(memory, monkeypatch):
+    for number in range(70):
+        memory.add_messages(f"user/{number}", said(f"I am number {number}."))
+    ledger, writes = inside(memory).ledger, []
+    write = ledger.database.write
+    monkeypatch.setattr(ledger.database, "write", lambda *scopes: writes.append(len(scopes)) or write(*scopes))
+    episodes(memory, "number 7", "user", include_child_scopes=True)
+    assert max(writes) <= open_episodes.EMBEDDED_TOGETHER
+    assert len(ledger.open_episodes.unembedded(after=0, limit=100)) == 70 - open_episodes.EMBEDDED_BY_SEARCH
+
+
 def test_what_the_embedder_has_refused_once_by_chance_is_asked_for_again(clock):
     embedder = Particular("Nantes")
     with AgentMemory.in_memory(embedder=embedder, clock=clock) as memory:
