@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -35,6 +36,14 @@ _Rest: TypeAlias = tuple[int, float]
 """Failures in a row, and until when it is left alone."""
 
 _logger = logging.getLogger("memory_retrievers")
+
+
+_recording: Final = tuple(threading.RLock() for _ in range(64))
+
+
+def recording(scope: str, conversation: str | None) -> AbstractContextManager[object]:
+    """Lock out the other threads that record in a conversation, from :func:`without_repeats` until it is queued."""
+    return _recording[hash((scope, conversation)) % len(_recording)]
 
 
 def without_repeats(

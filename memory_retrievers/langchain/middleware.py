@@ -20,7 +20,7 @@ from langgraph.runtime import Runtime
 from langgraph.typing import ContextT
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.ingestion.worker import Process, without_repeats
+from memory_retrievers.ingestion.worker import Process, process_queue, recording, without_repeats
 from memory_retrievers.langchain.scope import ScopeSource, conversation_of
 from memory_retrievers.langchain.turns import Recall, TurnMemory, going_on, is_summary
 from memory_retrievers.models import DetailLevel
@@ -295,8 +295,11 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         scope, conversation = self._turn.scope_of(None), conversation_of()
         with going_on("messages are queued later"):
             said = self._turn.said(new) + self._turn.answered_by_tools(answered)
-            said = without_repeats(self._turn.memory, scope, said, conversation=conversation)
-            self._turn.keep(said, scope=scope, conversation=conversation, is_end=is_end)
+            with recording(scope, conversation):
+                said = without_repeats(self._turn.memory, scope, said, conversation=conversation)
+                self._turn.keep(said, scope=scope, conversation=conversation, is_end=False)
+            if said and is_end:
+                process_queue(self._turn.memory, scope, process=self._turn.process)
             return {"memory_done": [*done, *_ids(seen)]}
         return None
 

@@ -19,7 +19,7 @@ import pydantic
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 
 from memory_retrievers.errors import BackendError, ConfigurationError
-from memory_retrievers.ingestion.worker import log_failure, without_repeats
+from memory_retrievers.ingestion.worker import log_failure, recording, without_repeats
 from memory_retrievers.models import scopes
 from memory_retrievers.models.messages import Message, is_of_user, read_llama_index
 from memory_retrievers.protocols import Memory, Retrieved
@@ -129,8 +129,9 @@ def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], 
         _asked.keep((id(memory), scope), said[-1])
     elif said:
         _asked.drop((id(memory), scope))
-    new = without_repeats(memory, scope, said, conversation=conversation)
-    return bool(new and memory.add_messages(scope, new, conversation=conversation))
+    with recording(scope, conversation):
+        new = without_repeats(memory, scope, said, conversation=conversation)
+        return bool(new and memory.add_messages(scope, new, conversation=conversation))
 
 
 def asked_last(memory: Memory, scope: str) -> tuple[Message, ...]:

@@ -5,7 +5,7 @@ import logging
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Annotated
@@ -910,6 +910,25 @@ def test_a_person_who_asks_again_after_a_failure_is_recorded_once(memory, saying
         with pytest.raises(RuntimeError):
             agent_of(saying(RuntimeError("away")), memory, saver=False).invoke(said_by(name, "Hello?"), ALICE)
     assert [each.role for each in memory.transcript("user/alice", "t1")] == ["Anna", "Tom"]
+
+
+def test_what_two_branches_are_asked_at_once_is_recorded_once(memory, saying, monkeypatch):
+    both, read = threading.Barrier(2), AgentMemory.transcript
+
+    def transcript(*given, **options):
+        found = read(*given, **options)
+        with suppress(threading.BrokenBarrierError):  # who records alone waits in vain
+            both.wait(0.5)
+        return found
+
+    def run(_):
+        with pytest.raises(RuntimeError):
+            agent_of(saying(RuntimeError("away")), memory, saver=False).invoke(asking("Hello?"), ALICE)
+
+    monkeypatch.setattr(AgentMemory, "transcript", transcript)
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(run, range(2)))
+    assert recorded(memory) == [("user", "Hello?")]
 
 
 def test_a_short_question_of_a_person_is_asked_with_the_one_before_it(memory, saying):
