@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import uuid
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,7 @@ KEPT_BYTES: Final = 20 * 2**20  # that turns take in memory, of the scopes searc
 KEPT_OF_LAST: Final = 160 * 2**20  # of the scope searched last: what is not kept is read again by each search
 _MOST_UNSTORED: Final = 4_096  # messages whose vectors are kept where nothing may be written
 REMEMBERED_TEXTS: Final = 512  # vectors of the last looks at queues that are kept: those of eight of the longest
+REMEMBERED_SECONDS: Final = 60.0  # after the last look at them: another process may have forgotten the texts
 TITLE_LENGTH: Final = 60  # characters of the title that the first words of the user make
 
 _NAMESPACE: Final = uuid.UUID("b0b3ef2c-7b8d-5d6e-8e6e-6a2d7f1c9a54")
@@ -104,7 +106,7 @@ class OpenEpisodes:
         self._lock = threading.Lock()
         self._turns: OrderedDict[_Searched, _Kept] = OrderedDict()
         self._unstored: dict[int, Embedded] = {}
-        self._looked: dict[int, Vector] = {}  # by the hash of the text
+        self._looked: dict[int, tuple[float, Vector]] = {}  # with the time, by the hash of the text, oldest first
         self._doubted: set[int] = set()  # rows that were refused at the last look: it may have been by chance
         self._refused: set[int] = set()  # rows, of which the worker asks no more until something is forgotten
         self._state: object = None
@@ -131,6 +133,7 @@ class OpenEpisodes:
         Raises:
             EmbeddingError: The embedder is down.
         """
+        self._let_go_of_old()
         last, in_a_row = 0, 0
         failure: EmbeddingError | None = None
         refused: set[int] = set()
@@ -164,7 +167,7 @@ class OpenEpisodes:
         embedder, cleared = self._embedder.current(), self._cleared
         with self._lock:
             self._follow(embedder)
-            known = dict(self._looked)
+            known = {key: vector for key, (_, vector) in self._looked.items()}
         wanted = {hash(text): text for text in texts if hash(text) not in known}
         if wanted or not texts:
             vectors = embedder.embed_documents([*wanted.values()])
@@ -172,12 +175,14 @@ class OpenEpisodes:
         recent = {hash(text): known[hash(text)] for text in texts}
         with self._lock:
             if cleared == self._cleared and self._state == embedder.state:
-                kept = {key: vector for key, vector in self._looked.items() if key not in recent}
-                self._looked = dict([*kept.items(), *recent.items()][-REMEMBERED_TEXTS:])
+                looked = {key: (time.monotonic(), vector) for key, vector in recent.items()}
+                kept = {key: each for key, each in self._looked.items() if key not in looked}
+                self._looked = dict([*kept.items(), *looked.items()][-REMEMBERED_TEXTS:])
         return np.array([known[hash(text)] for text in texts]) if texts else vectors
 
     def turns(self, scope: str, *, include_child_scopes: bool) -> list[OpenTurn]:
         """What is queued now, conversation by conversation, in the order it came."""
+        self._let_go_of_old()
         cleared = self._cleared
         places = self._ledger.open_episodes.places(scope, include_child_scopes=include_child_scopes)
         searched = (scope, include_child_scopes)
@@ -255,6 +260,11 @@ class OpenEpisodes:
             self._looked.clear()
             self._doubted.clear()
             self._refused.clear()
+
+    def _let_go_of_old(self) -> None:
+        with self._lock:
+            while self._looked and time.monotonic() - next(iter(self._looked.values()))[0] > REMEMBERED_SECONDS:
+                del self._looked[next(iter(self._looked))]
 
     def _conversation(self, id: str, *, scope: str) -> list[OpenMessage]:
         places = self._ledger.open_episodes.places(scope)

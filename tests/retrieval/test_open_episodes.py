@@ -463,6 +463,20 @@ def test_nothing_that_a_queue_was_cut_by_is_left_of_what_was_forgotten(memory, w
     assert inside(memory).store.open_episodes._looked == {}
 
 
+@pytest.mark.parametrize("then", ["searches", "works"])
+def test_nothing_that_a_queue_was_cut_by_is_kept_for_long_since_another_process_may_have_forgotten_it(
+    memory, monkeypatch, then
+):
+    memory.add_messages("c", said(*(f"The boat of pier {number} is late" for number in range(20))))
+    memory.process_due("c")
+    monkeypatch.setattr(open_episodes, "REMEMBERED_SECONDS", 0.0)
+    if then == "searches":
+        memory.retrieve("boat", scope="c")
+    else:
+        inside(memory).pipeline.embed_open()
+    assert inside(memory).store.open_episodes._looked == {}
+
+
 class Particular(HashEmbedder):
     """Refuses any request in which a word stands, as some servers refuse what is too long for them."""
 
