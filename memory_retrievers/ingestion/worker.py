@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from weakref import WeakValueDictionary
 
 from memory_retrievers.ingestion.pipeline import IngestionPipeline, noting
 from memory_retrievers.models.messages import Message, is_of_user
@@ -37,13 +38,14 @@ _Rest: TypeAlias = tuple[int, float]
 
 _logger = logging.getLogger("memory_retrievers")
 
-
-_recording: Final = tuple(threading.RLock() for _ in range(64))
+_recording: Final[WeakValueDictionary[tuple[str, str | None], threading.RLock]] = WeakValueDictionary()
+_making: Final = threading.Lock()
 
 
 def recording(scope: str, conversation: str | None) -> AbstractContextManager[object]:
     """Lock out the other threads that record in a conversation, from :func:`without_repeats` until it is queued."""
-    return _recording[hash((scope, conversation)) % len(_recording)]
+    with _making:
+        return _recording.setdefault((scope, conversation), threading.RLock())
 
 
 def without_repeats(
