@@ -110,7 +110,7 @@ class RemoteMemory(BaseMemory):
         request = RetrievalRequest.parse(query, scope=scope, **options)
         body = search_body(request) | {"record": bool(record)}
         # read again, the same is filed for review once: a minute long the server takes it for one retrieval
-        answer = self._transport.read("/retrieve_memory/raw", body, parameters=_EXPLAINED)
+        answer = self._transport.ask("/retrieve_memory/raw", body, parameters=_EXPLAINED)
         return read_retrieved(answer, query=request.query, scope=request.scope)
 
     def remember_many(
@@ -161,7 +161,7 @@ class RemoteMemory(BaseMemory):
         pairs = list(zip(drafts, replaced, strict=True))
         body["episodes"] = [_sent(draft, old) for draft, old in pairs if isinstance(draft, EpisodicDraft)]
         body["facts"] = [_sent(draft, old) for draft, old in pairs if not isinstance(draft, EpisodicDraft)]
-        answer = self._transport.write("/remember", body)
+        answer = self._transport.ask("/remember", body, writes=True)
         with understood():
             return [read_episode(each) for each in answer["episodes"]], [read_fact(each) for each in answer["facts"]]
 
@@ -180,12 +180,12 @@ class RemoteMemory(BaseMemory):
             ValidationError: An argument breaks a rule.
         """
         body = {"conversation_id": scopes.parse(scope), "limit": limit, "days_limit": days_limit, "facts": bool(facts)}
-        return read_recent(self._transport.read("/recent_memory/raw", body, parameters=_EXPLAINED))
+        return read_recent(self._transport.ask("/recent_memory/raw", body, parameters=_EXPLAINED))
 
     def profile(self, scope: str) -> Profile:
         """What a model should always know of a scope; see ``AgentMemory.profile``."""
         parsed = scopes.parse(scope)
-        return read_profile(self._transport.get("/profile/raw", {"conversation_id": parsed}), scope=parsed)
+        return read_profile(self._transport.ask("/profile/raw", parameters={"conversation_id": parsed}), scope=parsed)
 
     def add_messages(self, scope: str, messages: Iterable[MessageLike], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation; see ``AgentMemory.add_messages``.
@@ -201,7 +201,7 @@ class RemoteMemory(BaseMemory):
             "conversation": parse_conversation(conversation),
             "messages": sent,
         }
-        return read_queued(self._transport.write("/add_messages", body))
+        return read_queued(self._transport.ask("/add_messages", body, writes=True))
 
     def start_worker(self) -> None:
         """Do nothing: a server turns what is due into memories by itself."""
@@ -219,7 +219,7 @@ class RemoteMemory(BaseMemory):
     def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:
         """Remove everything that a scope holds, and give the number of memories; see ``AgentMemory.forget_scope``."""
         body = {"conversation_id": scopes.parse(scope), "include_child_scopes": include_child_scopes}
-        answer = self._transport.write("/forget_scope", body)
+        answer = self._transport.ask("/forget_scope", body, writes=True)
         with understood():
             return int(answer["forgotten"])
 
@@ -278,7 +278,7 @@ class RemoteMemory(BaseMemory):
             MemoryRetrieversError: What the tool raised there.
         """
         body = {"conversation_id": scopes.parse(scope), "arguments": dict(arguments)}
-        return self._transport.write(f"/tools/{quote(name, safe='', errors='replace')}", body)
+        return self._transport.ask(f"/tools/{quote(name, safe='', errors='replace')}", body, writes=True)
 
     def close(self) -> None:
         """Close the connections; the memory on the server stays as it is."""
@@ -293,13 +293,12 @@ class RemoteMemory(BaseMemory):
             named: Its arguments by name.
         """
         body = method.request(self, *given, **named)
-        ask = self._transport.write if method.writes else self._transport.read
-        answer = ask(f"/{method.name}", body)
+        answer = self._transport.ask(f"/{method.name}", body, writes=method.writes)
         with understood():
             return method.answer.validate_python(answer["result"])
 
     def _process(self, body: JsonObject) -> Report:
-        return read_report(self._transport.write("/process", body, timeout=self._processing_timeout))
+        return read_report(self._transport.ask("/process", body, writes=True, timeout=self._processing_timeout))
 
 
 def _sent(draft: Draft, replaces: str | None) -> JsonObject:

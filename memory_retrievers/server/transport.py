@@ -120,45 +120,30 @@ class Transport:
         """Close the connections; a second call does nothing."""
         self._client.close()
 
-    def read(self, path: str, body: JsonObject, *, parameters: Mapping[str, str] | None = None) -> JsonObject:
-        """Send a request that may be done twice without harm.
-
-        Args:
-            path: The path below ``/api/v0``.
-            body: The JSON object to send.
-            parameters: The query parameters; None sends none.
-        """
-        return self._send(path, body, parameters=parameters)
-
-    def get(self, path: str, parameters: Mapping[str, str]) -> JsonObject:
-        """Ask for what stands at a path below ``/api/v0``; raises what :meth:`read` raises."""
-        return self._send(path, None, parameters=parameters)
-
-    def write(self, path: str, body: JsonObject, *, timeout: float | None = None) -> JsonObject:
-        """Send a request for a change, under a new idempotency key.
-
-        Args:
-            path: The path below ``/api/v0``.
-            body: The JSON object to send.
-            timeout: Seconds to connect, to send, and between two pieces of an answer; None takes the usual ones.
-        """
-        return self._send(path, body, key=str(uuid_utils.uuid7()), timeout=timeout)
-
-    def _send(
+    def ask(
         self,
         path: str,
-        body: JsonObject | None,
+        body: JsonObject | None = None,
         *,
         parameters: Mapping[str, str] | None = None,
-        key: str | None = None,
+        writes: bool = False,
         timeout: float | None = None,
     ) -> JsonObject:
+        """Send a request, and give its answer.
+
+        Args:
+            path: The path below ``/api/v0``.
+            body: The JSON object to send; None asks for what stands at the path.
+            parameters: The query parameters; None sends none.
+            writes: Whether it changes anything, and so has a new idempotency key.
+            timeout: Seconds to connect, to send, and between two pieces of an answer; None takes the usual ones.
+        """
         if self._client.is_closed:
             raise ConfigurationError("this connection to a memory server has been closed: make a new one")
         content = None if body is None else _encoded(body)
         sent_along = {**self._headers, **_JSON}
-        if key is not None:
-            sent_along[IDEMPOTENCY_KEY] = key
+        if writes:
+            sent_along[IDEMPOTENCY_KEY] = str(uuid_utils.uuid7())
         attempt = 0
         while True:
             last = attempt >= self._retries
@@ -180,7 +165,7 @@ class Transport:
             else:
                 if answer.is_success:
                     return self._decoded(answer)
-                if last or not _is_passing(answer, has_key=key is not None):
+                if last or not _is_passing(answer, has_key=writes):
                     raise failure_of(answer)
                 given = answer.headers.get("retry-after", "")
                 asked_to_wait = float(given) if given.isdecimal() else 0.0

@@ -241,8 +241,8 @@ def test_the_usual_timeout_is_ten_seconds(served, tokens):
     request = transport._client.stream
     transport._client.stream = lambda *args, **given: asked.append(given["timeout"]) or request(*args, **given)
     try:
-        transport.read("/recent_memory/raw", {"conversation_id": ALICE}, parameters={"explain": "true"})
-        transport.get("/profile/raw", {"conversation_id": ALICE})
+        transport.ask("/recent_memory/raw", {"conversation_id": ALICE}, parameters={"explain": "true"})
+        transport.ask("/profile/raw", parameters={"conversation_id": ALICE})
     finally:
         transport.close()
 
