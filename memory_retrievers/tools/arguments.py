@@ -45,7 +45,7 @@ MOST_TAGS: Final = 10_000  # tags that ``ToolSettings.max_tags`` can allow at mo
 
 
 def one_of(
-    words: type[WordT], *, name: str, aliases: Mapping[str, WordT] | None = None
+    words: type[WordT], *, name: str, aliases: Mapping[str, WordT] | None = None, refusal: str = "Invalid"
 ) -> tuple[BeforeValidator, WithJsonSchema]:
     """Reads one of the words, in any case of letters, and lists them in the schema itself: not all follow a ``$ref``.
 
@@ -59,6 +59,7 @@ def one_of(
         words: The words that are accepted, as they are stored.
         name: The parameter, as its error message names it.
         aliases: Other spelling in lower case → word; None means that there are none.
+        refusal: How the error message begins.
 
     Returns:
         The validator and the schema, both for the annotation of the parameter.
@@ -68,7 +69,7 @@ def one_of(
     def read(given: object) -> WordT:
         word = known.get(str(given).strip().lower())
         if word is None:
-            raise ValidationError(f"Invalid {name}: {str(given)[:ECHOED]}. Must be one of: {', '.join(words)}")
+            raise ValidationError(f"{refusal} {name}: {str(given)[:ECHOED]}. Must be one of: {', '.join(words)}")
         return word
 
     return BeforeValidator(read), WithJsonSchema({"type": "string", "enum": [word.value for word in words]})
@@ -382,10 +383,20 @@ def check_limits(
         raise ValidationError(
             f"Content is too long: {len(content)} characters, at most {settings.max_content_length} are allowed"
         )
-    if tags is not None:
-        _check_tags(settings, tags)
-    if metadata is not None:
-        _check_metadata(settings, metadata)
+    if tags is not None and len(tags) > settings.max_tags:
+        raise ValidationError(f"Too many tags: {len(tags)}, at most {settings.max_tags} are allowed")
+    if (longest := max(map(len, tags or ()), default=0)) > settings.max_tag_length:
+        raise ValidationError(f"A tag is too long: {longest} characters, at most {settings.max_tag_length} are allowed")
+    if metadata is None:
+        return
+    try:
+        size = len(json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise ValidationError("metadata must be JSON: NaN, infinity and endless nesting are not") from None
+    if size > settings.max_metadata_bytes:
+        raise ValidationError(
+            f"metadata is too large: {size} bytes of JSON, at most {settings.max_metadata_bytes} are allowed"
+        )
 
 
 def narrowed(settings: ToolSettings, arguments: ToolArguments, *, tags: Sequence[str]) -> Filters:
@@ -404,22 +415,3 @@ def narrowed(settings: ToolSettings, arguments: ToolArguments, *, tags: Sequence
     return replace(
         Filters.parse(cast("FilterOptions", options)), tags=tuple(tag.strip() for tag in tags if tag.strip())
     )
-
-
-def _check_tags(settings: ToolSettings, tags: Sequence[str]) -> None:
-    if len(tags) > settings.max_tags:
-        raise ValidationError(f"Too many tags: {len(tags)}, at most {settings.max_tags} are allowed")
-    longest = max(map(len, tags), default=0)
-    if longest > settings.max_tag_length:
-        raise ValidationError(f"A tag is too long: {longest} characters, at most {settings.max_tag_length} are allowed")
-
-
-def _check_metadata(settings: ToolSettings, metadata: Mapping[str, JsonValue]) -> None:
-    try:
-        size = len(json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        raise ValidationError("metadata must be JSON: NaN, infinity and endless nesting are not") from None
-    if size > settings.max_metadata_bytes:
-        raise ValidationError(
-            f"metadata is too large: {size} bytes of JSON, at most {settings.max_metadata_bytes} are allowed"
-        )

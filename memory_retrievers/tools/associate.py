@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import takewhile
 from typing import Annotated, Final
 
 from memory_retrievers.models import AnyMemory, JsonObject, SemanticMemory
@@ -38,12 +39,8 @@ def scope_strength(first: str, second: str) -> float:
     if first == second:
         return 1.0
     ways = [[] if scope == "." else scope.split("/") for scope in (first, second)]
-    common = 0
-    for one, other in zip(*ways, strict=False):
-        if one != other:
-            break
-        common += 1
-    return common / max(map(len, ways))
+    common = list(takewhile(lambda both: both[0] == both[1], zip(*ways, strict=False)))
+    return len(common) / max(map(len, ways))
 
 
 def may_associate(first: str, second: str) -> bool:

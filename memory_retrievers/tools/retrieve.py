@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, ClassVar, Final, TypeAlias
+from typing import Annotated, ClassVar, Final, TypeAlias, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from memory_retrievers.models import Category, DetailLevel, JsonObject, ResponseLevel
-from memory_retrievers.models.filters import MinRelevance
+from memory_retrievers.models.filters import MinRelevance, SearchOptions
 from memory_retrievers.protocols import Retrieved
 from memory_retrievers.protocols.memory import scene_memory_of
 from memory_retrievers.retrieval.markdown import nothing_told
@@ -113,6 +113,10 @@ class RetrieveMemoryArguments(ToolArguments):
     def _limit_is_the_episodic_limit(cls, given: object) -> object:
         return under_one_name(given, {"limit": "episodic_limit"})
 
+    def options(self) -> SearchOptions:
+        """The options of the search that they name."""
+        return cast("SearchOptions", self.model_dump(include=set(SearchOptions.__annotations__)))
+
 
 class ContextArguments(ToolArguments):
     """Arguments of ``context_pre_retrieve``; those that only ``retrieve_memory`` has are ignored."""
@@ -155,18 +159,8 @@ def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) ->
     result = context.memory.retrieve(
         arguments.query,
         scope=context.scope,
-        episodic_limit=arguments.episodic_limit,
-        semantic_limit=arguments.semantic_limit,
-        category=arguments.category,
-        min_relevance=arguments.min_relevance,
         record=not context.read_only,
-        tags=arguments.tags,
-        metadata=arguments.metadata,
-        since=arguments.since,
-        until=arguments.until,
-        where=arguments.where,
-        in_prompt=context.asked,
-        time_zone=context.time_zone,
+        **arguments.options() | SearchOptions(in_prompt=context.asked, time_zone=context.time_zone),
     )
     return _response(
         arguments.response_level,

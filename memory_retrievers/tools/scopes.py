@@ -9,14 +9,14 @@ from enum import StrEnum
 from itertools import accumulate, count, pairwise
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, Origin, SemanticDraft, scopes
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import MemoryFilter, ToolKinds
 from memory_retrievers.text import has_word
-from memory_retrievers.tools.arguments import Content, Id, ManagementArguments, whole_number
+from memory_retrievers.tools.arguments import Content, Id, ManagementArguments, one_of, whole_number
 from memory_retrievers.tools.responses import respond
 from memory_retrievers.tools.tool import ROOT, ToolContext, ToolOutput
 
@@ -170,20 +170,12 @@ class Action(StrEnum):
     CLEANUP = "cleanup"
 
 
-def _read_action(value: object) -> Action:
-    try:
-        return Action(str(value).strip().lower())
-    except ValueError:
-        raise ValidationError(f"Unknown action: {str(value)[:80]}. Must be one of: {', '.join(Action)}") from None
-
-
 class SessionArguments(ManagementArguments):
     """Arguments of ``session_manage``."""
 
     action: Annotated[
         Action,
-        BeforeValidator(_read_action),
-        WithJsonSchema({"type": "string", "enum": [action.value for action in Action]}),
+        *one_of(Action, name="action", refusal="Unknown"),
         Field(description="create a session, list all of them, or cleanup what is old in them."),
     ]
     session_id: Annotated[
