@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -142,13 +142,9 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
         query: str,
         *,
         run_manager: AsyncCallbackManagerForRetrieverRun,
-        k: int | None = None,
-        scope: str | None = None,
-        zone: str | None = None,
+        **given: Any,  # noqa: ANN401 - as the method of above takes it
     ) -> list[Document]:
-        return await asyncio.to_thread(
-            self._get_relevant_documents, query, run_manager=run_manager.get_sync(), k=k, scope=scope, zone=zone
-        )
+        return await asyncio.to_thread(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **given)
 
     def _get_ls_params(self, **kwargs: object) -> LangSmithRetrieverParams:
         return {**super()._get_ls_params(**kwargs), "ls_vector_store_provider": "memory_retrievers"}

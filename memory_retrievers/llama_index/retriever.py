@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import partial
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.retrievers import BaseRetriever
@@ -85,15 +86,8 @@ class MemoryRetriever(BaseRetriever):
         verbose: bool = False,
     ) -> None:
         super().__init__(callback_manager=callback_manager, verbose=verbose)
-        self._memory = checked_memory(memory)
-        self._scope = checked_scope(scope)
-        self._k = parse_k(k)
-        self._detail = parse_detail(detail)
-        self._max_tokens = parse_budget(max_tokens)
-        self._token_counter = token_counter
-        self._with_scores = with_scores
-        self._time_zone = checked_zone(time_zone)
-        self._options = SearchOptions(
+        self._scope, self._time_zone = checked_scope(scope), checked_zone(time_zone)
+        options = SearchOptions(
             min_relevance=parse_relevance(min_relevance),
             category=parse_category(category),
             include_child_scopes=include_child_scopes,
@@ -103,20 +97,21 @@ class MemoryRetriever(BaseRetriever):
             until=until,
             where=where,
         )
-        self._options["tags"] = Filters.parse(self._options).tags  # an iterator is read once
+        options["tags"] = Filters.parse(options).tags  # an iterator is read once
+        self._find = partial(
+            find_documents,
+            checked_memory(memory),
+            k=parse_k(k),
+            detail=parse_detail(detail),
+            with_scores=with_scores,
+            max_tokens=parse_budget(max_tokens),
+            token_counter=token_counter,
+            **options,
+        )
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = find_documents(
-            self._memory,
-            query_bundle.query_str,
-            scope=scope_of(self._scope),
-            k=self._k,
-            detail=self._detail,
-            with_scores=self._with_scores,
-            max_tokens=self._max_tokens,
-            token_counter=self._token_counter,
-            **self._options | SearchOptions(time_zone=zone_of(self._time_zone)),
-        )
+        scope, zone = scope_of(self._scope), zone_of(self._time_zone)
+        found = self._find(query_bundle.query_str, scope=scope, time_zone=zone)
         return [_node(document) for document in found]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:

@@ -233,7 +233,6 @@ class Latest(Generic[KeyT, ValueT]):
         self._size_of = size
         self._lock = threading.Lock()
         self._values: OrderedDict[KeyT, tuple[ValueT, int]] = OrderedDict()
-        self._size = 0
 
     def get(self, key: KeyT) -> ValueT | None:
         """The value that was kept last under this key, or None."""
@@ -243,21 +242,18 @@ class Latest(Generic[KeyT, ValueT]):
 
     def keep(self, key: KeyT, value: ValueT) -> None:
         """Keep a value, and drop the oldest while there are too many, or they are too large."""
-        size = _ENTRY_BYTES + self._size_of(value)
+        kept = value, _ENTRY_BYTES + self._size_of(value)
         with self._lock:
-            self._uncount(self._values.pop(key, None))
-            self._values[key] = value, size
-            self._size += size
-            while len(self._values) > KEPT or (self._size > KEPT_BYTES and len(self._values) > 1):
-                self._uncount(self._values.popitem(last=False)[1])
+            self._values.pop(key, None)
+            self._values[key] = kept
+            size = sum(each for _, each in self._values.values())
+            while len(self._values) > KEPT or (size > KEPT_BYTES and len(self._values) > 1):
+                size -= self._values.popitem(last=False)[1][1]
 
     def drop(self, key: KeyT) -> None:
         """Keep nothing under this key any more."""
         with self._lock:
-            self._uncount(self._values.pop(key, None))
-
-    def _uncount(self, kept: tuple[ValueT, int] | None) -> None:
-        self._size -= 0 if kept is None else kept[1]
+            self._values.pop(key, None)
 
 
 _asked: Final[Latest[tuple[int, str], Message]] = Latest(lambda said: getsizeof(said.content))
