@@ -31,7 +31,6 @@ from memory_retrievers.server.connections import configuration, ended_by_signals
 from memory_retrievers.server.intake import BodyLimiter, RateLimit, SharedCheck, noting_statuses
 from memory_retrievers.server.requests import (
     CONTENT_TYPE,
-    AppState,
     CurrentRequest,
     Idempotency,
     Metrics,
@@ -79,10 +78,10 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
         openapi_url=None,  # it is made in the event loop; see below
         docs_url=None,  # these pages load scripts from elsewhere
         redoc_url=None,
-        lifespan=_lifespan,
+        lifespan=partial(_lifespan, worker=chosen.worker),
     )
-    readiness = SharedCheck(seconds=_READY_SECONDS, clock=time.monotonic)
-    app.state.shared = AppState(memory=memory, settings=chosen, metrics=metrics, readiness=readiness)
+    app.state.memory, app.state.metrics = memory, metrics
+    app.state.readiness = SharedCheck(seconds=_READY_SECONDS, clock=time.monotonic)
     routers = (routes.read_routes, routes.write_routes, routes.tool_routes(allow_scopes=chosen.allow_scopes), watching)
     for router in routers:
         app.include_router(router)
@@ -108,14 +107,14 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    shared: AppState = app.state.shared
-    if shared.settings.worker:
-        await run_in_threadpool(shared.memory.start_worker)
+async def _lifespan(app: FastAPI, *, worker: bool) -> AsyncIterator[None]:
+    memory: AgentMemory = app.state.memory
+    if worker:
+        await run_in_threadpool(memory.start_worker)
     try:
         yield
     finally:
-        await run_in_threadpool(shared.memory.close)  # the worker ends its piece of work first
+        await run_in_threadpool(memory.close)  # the worker ends its piece of work first
 
 
 @watching.get("/healthz")
@@ -130,7 +129,7 @@ def document(request: Request) -> Response:
     app = request.app
     with _making_document:
         if app.openapi_schema is None:
-            app.openapi_schema = offering(app.openapi(), own_categories(app.state.shared.memory) or ())
+            app.openapi_schema = offering(app.openapi(), own_categories(app.state.memory) or ())
         return UTF8JSONResponse(app.openapi_schema)
 
 

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 
@@ -32,7 +32,7 @@ from memory_retrievers.models.management import Channel, acting_as
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.server.intake import SharedCheck, replaying
 from memory_retrievers.server.responses import HTTPError
-from memory_retrievers.server.settings import Access, ServerSettings, access_in
+from memory_retrievers.server.settings import Access, access_in
 from memory_retrievers.storage.tracing import traced
 
 if TYPE_CHECKING:
@@ -116,23 +116,15 @@ def route_of(scope: Scope) -> str:
 ResultT = TypeVar("ResultT")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppState:
-    """Objects that all requests share."""
-
-    memory: AgentMemory
-    settings: ServerSettings
-    metrics: Metrics
-    readiness: SharedCheck
-
-
 class RequestContext:
     """One request: the memory that answers it, and what its sender may do."""
 
     def __init__(self, request: Request) -> None:
-        shared: AppState = request.app.state.shared
+        shared = request.app.state
         self._scope = request.scope
-        self.memory, self.metrics, self.readiness = shared.memory, shared.metrics, shared.readiness
+        self.memory: AgentMemory = shared.memory
+        self.metrics: Metrics = shared.metrics
+        self.readiness: SharedCheck = shared.readiness
         self.access = access_in(request.scope)
 
     async def run(self, work: Callable[[], ResultT]) -> ResultT:
@@ -199,7 +191,7 @@ class Idempotency:
     Args:
         app: What is behind it; the body is there at once, since the guard has read it.
         is_write: Whether the path of a request writes.
-        requests: Which requests the processes of the store have done; None leaves it at this process.
+        requests: Which requests the processes of the store have done.
         make_anew: Makes the answer of a path from what its request has made; None where it cannot be made.
         now: The time by which memories expire.
         clock: Seconds that only rise.
@@ -210,9 +202,9 @@ class Idempotency:
         app: ASGIApp,
         *,
         is_write: Callable[[str], bool],
-        requests: SQLRequests | None = None,
-        make_anew: Callable[[str, DoneRequest], Response | None] = lambda _path, _done: None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        requests: SQLRequests,
+        make_anew: Callable[[str, DoneRequest], Response | None],
+        now: Callable[[], datetime],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
@@ -269,7 +261,7 @@ class Idempotency:
 
         async def keeping_send(message: Message) -> None:
             if message["type"] == "http.response.start":
-                if self._requests is not None and _is_success(message["status"]):
+                if _is_success(message["status"]):
                     try:
                         await run_in_threadpool(self._requests.note_quoted, noted)
                     except (MemoryRetrieversError, RepeatedRequestError):  # what is done is told, but once
@@ -281,17 +273,15 @@ class Idempotency:
             await send(message)
 
         try:
-            answer = None
-            if self._requests is not None:
-                answer = await run_in_threadpool(self._done_elsewhere, noted, scope["path"], access_in(scope))
-            await (self._app if answer is None else answer)(scope, receive, keeping_send)
+            answer = await run_in_threadpool(self._done_elsewhere, noted, scope["path"], access_in(scope))
+            await (answer or self._app)(scope, receive, keeping_send)
         finally:
             under_way.reset(context)
             self._bytes += kept.size
             kept.status = statuses[0] if statuses else None  # only now: until here it is under way
             if kept.status is None or not _is_success(kept.status):
                 self._drop(key)
-                if self._requests is not None and noted.is_noted:
+                if noted.is_noted:
                     await run_in_threadpool(self._requests.forget, noted)
             self._forget_old()
 
@@ -300,7 +290,6 @@ class Idempotency:
 
         Its sender may have other permissions than when it was done.
         """
-        assert self._requests is not None  # noqa: S101 - asked for nothing else
         done = self._requests.find(noted.key)
         if done is None:
             return None
@@ -315,7 +304,7 @@ class Idempotency:
 
     def _is_outdated(self, hashed: str) -> bool:
         """True if the answer to the request of a key may quote what is forgotten, expired or changed since."""
-        done = None if self._requests is None else self._requests.find(hashed)
+        done = self._requests.find(hashed)
         return done is not None and done.is_outdated(now=self._now())
 
     def _forget_old(self) -> None:

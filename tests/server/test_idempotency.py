@@ -321,9 +321,24 @@ async def ask(app, key="k"):
     return b"".join(message.get("body", b"") for message in sent)
 
 
+class NoOther:
+    """What a store knows that no other process has done anything of."""
+
+    def find(self, key):
+        return None
+
+    def note_quoted(self, request):
+        pass
+
+
+def keeping(app, **options):
+    options = {"requests": NoOther(), "make_anew": lambda path, done: None, "now": lambda: None, **options}
+    return Idempotency(app, is_write=lambda path: True, **options)
+
+
 async def test_while_the_first_is_under_way_the_second_is_told_to_wait():
     slow = Slow()
-    app = Idempotency(slow, is_write=lambda path: True)
+    app = keeping(slow)
     first = asyncio.create_task(ask(app))
     await asyncio.sleep(0)
     with pytest.raises(HTTPError) as refused:
@@ -336,7 +351,7 @@ async def test_while_the_first_is_under_way_the_second_is_told_to_wait():
 async def test_a_key_is_forgotten_after_a_day():
     now, slow = [0.0], Slow()
     slow.let.set()
-    app = Idempotency(slow, is_write=lambda path: True, clock=lambda: now[0])
+    app = keeping(slow, clock=lambda: now[0])
     await ask(app)
     now[0] = KEEP_SECONDS - 1
     await ask(app)
@@ -351,7 +366,7 @@ async def test_what_is_remembered_is_bounded_also_where_answers_are_small(monkey
     assert KEEP_BYTES > 100_000
     slow = Slow()
     slow.let.set()
-    app = Idempotency(slow, is_write=lambda path: True)
+    app = keeping(slow)
     for number in range(1_000):
         await ask(app, key=f"key {number}")
     await ask(app, key="key 999")
@@ -378,7 +393,7 @@ class Long(Slow):
 
 async def test_long_answers_are_bounded_in_bytes_together():
     long = Long(MAX_ANSWER_BYTES // 2)
-    app = Idempotency(long, is_write=lambda path: True)
+    app = keeping(long)
     for number in range(40):
         await ask(app, key=f"key {number}")
         assert app._bytes == sum(kept.size for kept in app._kept.values()) <= KEEP_BYTES
@@ -388,7 +403,7 @@ async def test_long_answers_are_bounded_in_bytes_together():
 
 async def test_an_answer_that_is_too_long_is_not_kept_but_that_it_was_done_is():
     long = Long(MAX_ANSWER_BYTES + 4)
-    app = Idempotency(long, is_write=lambda path: True)
+    app = keeping(long)
     assert len(await ask(app)) == long.size
     with pytest.raises(HTTPError, match="is done; its answer was not kept") as refused:
         await ask(app)
