@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -19,7 +20,7 @@ from memory_retrievers.storage.options import chosen_embedder
 
 if TYPE_CHECKING:
     from memory_retrievers.evaluation.conversations import Conversation
-    from memory_retrievers.evaluation.measure import Score, TokenCounter
+    from memory_retrievers.evaluation.measure import Score
     from memory_retrievers.evaluation.silence import Silence
     from memory_retrievers.evaluation.stores import RememberedVectors
 
@@ -82,16 +83,17 @@ def _locomo(
     """Measure on the conversations of LoCoMo: one session is one episode."""
     from memory_retrievers.evaluation import report
     from memory_retrievers.evaluation.datasets import load_locomo
-    from memory_retrievers.evaluation.measure import token_counter
+    from memory_retrievers.evaluation.measure import measure, token_counter
 
     tokens = token_counter()
     compared = _settings(profile, ablation=ablation)
     conversations = _chosen(load_locomo(path), conversation or [])
     remembered = run.remembered()
-    measured = _measured(conversations, compared, remembered, tokens)
+    counting = partial(measure, tokens=tokens)
+    measured = _measured(conversations, compared, remembered, counting)
     if live:
         queued = {name: each for name, each in compared.items() if each.searches_open}
-        found = _measured(conversations, queued, remembered, tokens, live=True)
+        found = _measured(conversations, queued, remembered, counting, live=True)
         measured |= {f"{name}, live": scores for name, scores in found.items()}
     if run.as_json:
         print_json({"tokens": tokens.name, "profiles": report.as_json(measured)})
@@ -171,13 +173,14 @@ def _synthetic(
 ) -> None:
     """Measure on a small set made for this package: conversations, then what forgetting and review bring."""
     from memory_retrievers.evaluation import report
-    from memory_retrievers.evaluation.measure import token_counter
+    from memory_retrievers.evaluation.measure import measure, token_counter
     from memory_retrievers.evaluation.synthetic import forgetting_dataset, measure_forgetting, synthetic
 
     tokens = token_counter()
     remembered = run.remembered()
     conversations = synthetic(seed=seed)
-    chats = _measured(conversations, _settings(profile, ablation=False), remembered, tokens)
+    counting = partial(measure, tokens=tokens)
+    chats = _measured(conversations, _settings(profile, ablation=False), remembered, counting)
     lives = measure_forgetting(forgetting_dataset(seed=seed), embedder=remembered, watched=progress_bar)
     remembered.save()
     if run.as_json:
@@ -232,17 +235,12 @@ def _beam(
     """Measure on BEAM's update questions whether both statements are found, and the newer one first."""
     from memory_retrievers.evaluation import report
     from memory_retrievers.evaluation.datasets import load_beam, measure_updates
-    from memory_retrievers.evaluation.stores import FilledStores
 
     compared = _settings(profile or ["default"], ablation=False)
     chats = load_beam(path)
-    remembered = run.remembered()
-    measured = {}
-    with FilledStores([chat.conversation for chat in chats], embedder=remembered) as stores:
-        for name, settings in compared.items():
-            with progress_bar(name) as progress:
-                measured[name] = measure_updates(chats, stores, settings, progress=progress)
-    remembered.save()
+    measured = _measured(
+        [chat.conversation for chat in chats], compared, run.remembered(), partial(measure_updates, chats)
+    )
     if run.as_json:
         print_json({"profiles": report.as_json(measured)})
         return
@@ -321,18 +319,17 @@ def _measured(
     conversations: Sequence[Conversation],
     compared: Mapping[str, RetrievalSettings],
     embedder: RememberedVectors,
-    tokens: TokenCounter,
+    measure: Callable[..., list[Score]],
     *,
     live: bool = False,
 ) -> dict[str, list[Score]]:
-    from memory_retrievers.evaluation.measure import measure
     from memory_retrievers.evaluation.stores import FilledStores
 
     measured = {}
     with FilledStores(conversations, embedder=embedder, live=live) as stores:
         for name, settings in compared.items():
             with progress_bar(name) as progress:
-                measured[name] = measure(stores, settings, tokens=tokens, progress=progress)
+                measured[name] = measure(stores, settings, progress=progress)
             embedder.save()
     return measured
 

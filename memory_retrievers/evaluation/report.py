@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.evaluation.measure import Figures, Score, TokenCounter, bootstrap, by_category, figures
@@ -47,9 +48,7 @@ def ablations() -> dict[str, RetrievalSettings]:
 
 def grid() -> dict[str, RetrievalSettings]:
     """The default with every combination of the grid, but for the default itself; named by what differs from it."""
-    changes: list[dict[str, object]] = [{}]
-    for field, values in GRID.items():
-        changes = [change | {field: value} for change in changes for value in values]
+    changes = (dict(zip(GRID, values, strict=True)) for values in product(*GRID.values()))
     settings = [changed(RetrievalSettings(), change) for change in changes]
     return {difference: each for each in settings if (difference := difference_from_default(each))}
 
