@@ -142,14 +142,11 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
 
     def __deepcopy__(self, _memo: object = None) -> Self:
         """A block of its own that shares the memory."""
-        return type(self)(**self._fields())
+        return self.__reduce__()[0]()
 
     def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
         """All attributes; of the memory its address, at which it is opened again."""
-        return partial(type(self), **self._fields()), ()
-
-    def _fields(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in type(self).model_fields}
+        return partial(type(self), **{name: getattr(self, name) for name in type(self).model_fields}), ()
 
     @model_validator(mode="after")
     def _make_scene_prompt(self) -> Self:

@@ -245,8 +245,7 @@ class ConversationMemory(BaseMemory):
                 f"initial_token_count {initial_token_count} exceeds token_limit {self.token_limit}: raise the limit, "
                 "or shorten what comes before the chat"
             )
-        with self._lock:
-            chat = copies(self.messages)
+        chat = self.get_all()
         asks = ChatMessage(role=MessageRole.USER, content=input) if isinstance(input, str) else input
         question = [asks] if asks is not None else []
         asked = last_turn([*chat, *question])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast, get_origin
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, cast, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -269,9 +269,6 @@ class ForgetScopeBody(Body):
 
 class DraftBody(Body):
     """A memory to store, without its scope."""
-
-
-BodyT = TypeVar("BodyT", bound=DraftBody)
 
 
 def _until_first_mistake(info: FieldInfo) -> FieldInfo:

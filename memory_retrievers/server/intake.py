@@ -8,6 +8,7 @@ import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import accumulate, takewhile
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -169,19 +170,10 @@ def check_shape(text: bytes, *, max_depth: int, max_elements: int) -> None:
     signs = _STRING.sub(b"", bare)
     if sum(map(signs.count, (b"[", b"{", b","))) > max_elements:
         raise too_much
-    if _is_deeper(signs, max_depth):
+    depths = accumulate(1 if bracket.group() in b"[{" else -1 for bracket in _BRACKET.finditer(signs))
+    # what closes more than is open is no JSON: the reader goes no further either
+    if any(depth > max_depth for depth in takewhile(lambda depth: depth >= 0, depths)):
         raise _refusal(f"the body holds objects or lists more than {max_depth} deep: send it flatter")
-
-
-def _is_deeper(signs: bytes, most: int) -> bool:
-    depth = 0
-    for bracket in _BRACKET.finditer(signs):
-        depth += 1 if bracket.group() in b"[{" else -1
-        if depth > most:
-            return True
-        if depth < 0:  # the reader goes no further either
-            return False
-    return False
 
 
 def _refusal(message: str) -> HTTPError:

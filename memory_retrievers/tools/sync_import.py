@@ -128,9 +128,7 @@ def _readable(
 
 def _placed(context: ToolContext, scope: str | None, *, prefix: str | None) -> str:
     """The scope of the store for a scope of the document."""
-    if scope is None:
-        return context.scope_named(prefix)
-    return context.scope_named(under(prefix, scope))
+    return context.scope_named(prefix if scope is None else under(prefix, scope))
 
 
 def _note(report: ImportReport, index: int, given: object, error: ValidationError, *, episode: bool = False) -> None:
