@@ -314,7 +314,8 @@ class IngestionPipeline:
         with self._store.ledger.transaction(*{job.scope, *below}):
             if not self._conversations.finish_review_job(job.id):
                 return ()  # another worker has done it meanwhile
-            return tuple(reviews.apply(self._store, changes))
+            days = self._review_settings.min_days
+            return reviews.apply(self._store, changes, reviewed_at=job.reviewed_at, min_days=days)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Final
@@ -30,16 +29,6 @@ if TYPE_CHECKING:
 BATCH: Final = 50  # number of memories judged at once; the 200 reviews that a scope keeps may name a thousand
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatedMemory:
-    """A rating that has not been applied yet."""
-
-    key: MemoryKey  # whose
-    rating: Rating  # how the memory served
-    reviewed_at: datetime  # the moment the review counts from
-    min_days: int  # whole days since the review before, below which it does not count
-
-
 def due_reviews(
     store: MemoryStore,
     *,
@@ -49,7 +38,7 @@ def due_reviews(
     judge: Judge,
     settings: ReviewSettings,
     embed: Callable[[Sequence[str]], Vectors],
-) -> tuple[RatedMemory, ...]:
+) -> dict[MemoryKey, Rating]:
     """Ask the judge about the memories that are due for a review; nothing is written.
 
     Memories that are deleted, expired, reviewed since or less than a day before, and those that never fade, are left
@@ -69,18 +58,12 @@ def due_reviews(
         memory = _reviewable(store, key, reviewed_at=reviewed_at, min_days=settings.min_days)
         if memory is not None:
             due.append((key, ReviewedMemory(id=f"M{len(due) + 1}", memory=memory, queries=queries)))
-    rated: list[RatedMemory] = []
+    rated: dict[MemoryKey, Rating] = {}
     for start in range(0, len(due), BATCH):
         batch = due[start : start + BATCH]
         ratings = judge.rate(conversation, [reviewed for _, reviewed in batch], embed=embed)
-        rated += [
-            RatedMemory(
-                key=key, rating=parse_rating(ratings[reviewed.id]), reviewed_at=reviewed_at, min_days=settings.min_days
-            )
-            for key, reviewed in batch
-            if reviewed.id in ratings
-        ]
-    return tuple(rated)
+        rated |= {key: parse_rating(ratings[reviewed.id]) for key, reviewed in batch if reviewed.id in ratings}
+    return rated
 
 
 def by_memory(reviews: Sequence[PendingReview]) -> Mapping[MemoryKey, tuple[str, ...]]:
@@ -92,22 +75,30 @@ def by_memory(reviews: Sequence[PendingReview]) -> Mapping[MemoryKey, tuple[str,
     return queries
 
 
-def apply(store: MemoryStore, ratings: Sequence[RatedMemory]) -> tuple[tuple[MemoryKey, Rating], ...]:
+def apply(
+    store: MemoryStore, ratings: Mapping[MemoryKey, Rating], *, reviewed_at: datetime, min_days: int
+) -> tuple[tuple[MemoryKey, Rating], ...]:
     """Write down what the ratings do to their memories, inside the caller's transaction.
 
     A memory that has gone or was reviewed since is left alone.
+
+    Args:
+        store: Store of the memories.
+        ratings: How each has served.
+        reviewed_at: The moment the review counts from.
+        min_days: Whole days since the review before, below which it does not count.
 
     Returns:
         The memories that were changed, with the rating of each.
     """
     applied = []
-    with store.ledger.transaction(*{rated.key.scope for rated in ratings}):
-        for rated in ratings:
-            memory = _reviewable(store, rated.key, reviewed_at=rated.reviewed_at, min_days=rated.min_days)
+    with store.ledger.transaction(*{key.scope for key in ratings}):
+        for key, rating in ratings.items():
+            memory = _reviewable(store, key, reviewed_at=reviewed_at, min_days=min_days)
             if memory is not None:
-                store.ledger.replace(reviewed(memory, rating=rated.rating, at=rated.reviewed_at))
-                store.ledger.events.note([memory.key], MemoryEventType.REVIEWED, at=rated.reviewed_at)
-                applied.append((rated.key, rated.rating))
+                store.ledger.replace(reviewed(memory, rating=rating, at=reviewed_at))
+                store.ledger.events.note([memory.key], MemoryEventType.REVIEWED, at=reviewed_at)
+                applied.append((key, rating))
     return tuple(applied)
 
 

@@ -89,7 +89,7 @@ def judge(memory, model):
         settings=ReviewSettings(), embed=inside(memory).embedder.current().embed_documents,
     )  # fmt: skip
     with inside(memory).ledger.transaction():
-        apply(inside(memory).store, changes)
+        apply(inside(memory).store, changes, reviewed_at=at, min_days=1)
 
 
 def tell(memory, model):

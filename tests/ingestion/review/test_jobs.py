@@ -83,7 +83,7 @@ def run(memory, clock):
             embed=inside(memory).embedder.current().embed_documents,
         )
         with inside(memory).ledger.transaction():
-            return apply(inside(memory).store, changes), model
+            return written(memory, changes, at or clock.now(), settings or ReviewSettings()), model
 
     return run
 
@@ -253,7 +253,7 @@ class TestTheJob:
             inside(memory).store, reviews=[pending(*ids, at=clock.now())], conversation=TALK, reviewed_at=clock.now(),
             judge=LanguageModelJudge(model), settings=ReviewSettings(), embed=inside(memory).embedder.current().embed_documents,
         )  # fmt: skip
-        assert [change.key.id for change in changes] == ["e0", f"e{BATCH}"]
+        assert [key.id for key in changes] == ["e0", f"e{BATCH}"]
 
     def test_it_works_without_a_language_model(self, memory, clock, remember, run):
         remember("e1")
@@ -276,7 +276,7 @@ class TestWriting:
         changes = prepared(memory, clock)
         review_one(inside(memory).store, "e1", scope="c1", rating="again", now=clock.now())
         before = state(memory, "e1")
-        assert apply(inside(memory).store, changes) == ()
+        assert written(memory, changes, clock.now()) == ()
         assert state(memory, "e1") == before
 
     def test_what_is_gone_meanwhile_stays_gone(self, memory, clock, remember):
@@ -284,15 +284,15 @@ class TestWriting:
         clock.advance(days=3)
         changes = prepared(memory, clock)
         memory.forget("e1", scope="c1")
-        assert apply(inside(memory).store, changes) == ()
+        assert written(memory, changes, clock.now()) == ()
 
     def test_applied_twice_it_counts_once(self, memory, clock, remember):
         remember("e1")
         clock.advance(days=3)
         changes = prepared(memory, clock)
-        assert len(apply(inside(memory).store, changes)) == 1
+        assert len(written(memory, changes, clock.now())) == 1
         before = state(memory, "e1")
-        assert apply(inside(memory).store, changes) == ()
+        assert written(memory, changes, clock.now()) == ()
         assert state(memory, "e1") == before
 
     def test_it_is_undone_with_the_transaction_around_it(self, memory, clock, remember):
@@ -303,20 +303,20 @@ class TestWriting:
 
         def killed():
             with inside(memory).ledger.transaction():
-                apply(inside(memory).store, changes)
+                written(memory, changes, clock.now())
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
             killed()
         assert state(memory, "e1") == before
-        assert len(apply(inside(memory).store, changes)) == 1
+        assert len(written(memory, changes, clock.now())) == 1
 
     def test_a_text_changed_meanwhile_is_kept(self, memory, clock, remember):
         remember("e1")
         clock.advance(days=3)
         changes = prepared(memory, clock)
         memory.update("e1", scope="c1", title="Home")
-        apply(inside(memory).store, changes)
+        written(memory, changes, clock.now())
         assert memory.get("e1", scope="c1").title == "Home"
         assert state(memory, "e1")[0] == near(SURPRISING["good"][0])
 
@@ -328,7 +328,7 @@ class TestWriting:
 
         def work():
             barrier.wait()
-            applied.extend(apply(inside(memory).store, changes))
+            applied.extend(written(memory, changes, clock.now()))
 
         threads = [threading.Thread(target=work) for _ in range(2)]
         for thread in threads:
@@ -337,6 +337,10 @@ class TestWriting:
             thread.join()
         assert len(applied) == 1
         assert state(memory, "e1")[0] == near(SURPRISING["good"][0])
+
+
+def written(memory, changes, at, settings=None):
+    return apply(inside(memory).store, changes, reviewed_at=at, min_days=(settings or ReviewSettings()).min_days)
 
 
 def prepared(memory, clock):
