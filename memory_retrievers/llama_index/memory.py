@@ -329,9 +329,9 @@ class ConversationMemory(BaseMemory):
         block = ""
         with going_on("nothing was recalled"):
             found = self._recall(self.scope, asked, partial(self._retrieved, in_prompt=in_prompt))
-            shown = _without(found, known).to_markdown(
-                self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter
-            )
+            if isinstance(found, RetrievalResult):  # without the facts that are in the prompt anyway
+                found = replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))
+            shown = found.to_markdown(self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter)
             block = between_tags(shown, tag=TAG)
         place = place_of(asked, recent) if self.placement == "tail" else None
         messages = [*recent]
@@ -367,13 +367,6 @@ class ConversationMemory(BaseMemory):
     @field_serializer("messages")
     def _dumped(self, messages: list[ChatMessage]) -> list[JsonObject]:
         return [message.model_dump(mode="json") for message in messages]
-
-
-def _without(found: Retrieved, known: frozenset[str]) -> Retrieved:
-    """The memories without the facts that are in the prompt anyway."""
-    if not isinstance(found, RetrievalResult):
-        return found
-    return replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))
 
 
 def _reopened(path: str | None) -> AgentMemory:

@@ -28,7 +28,6 @@ from memory_retrievers.models import (
 )
 from memory_retrievers.models.fields import (
     DistinctTexts,
-    JsonExtent,
     Metadata,
     NonBlankText,
     ShortText,
@@ -231,7 +230,11 @@ def parse(text: str, *, validate: bool, settings: ToolSettings) -> JsonObject:
     Raises:
         ValidationError: It is no such document, of another version, beyond a limit, or a memory has no content.
     """
-    _check_extent(json_extent(text.encode("utf-8", "replace")), settings)
+    extent = json_extent(text.encode("utf-8", "replace"))
+    if extent.values > settings.import_max_values:
+        raise _beyond(f"it has {extent.values} values", settings.import_max_values, "import_max_values")
+    if extent.depth > settings.import_max_depth:
+        raise _beyond(f"it is nested {extent.depth} deep", settings.import_max_depth, "import_max_depth")
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -265,13 +268,6 @@ def _messages_of(line: object) -> int:
     """The number of messages of an episode, each of which is embedded."""
     messages = line.get("messages") if isinstance(line, dict) else None
     return len(messages) if isinstance(messages, list) else 0
-
-
-def _check_extent(extent: JsonExtent, settings: ToolSettings) -> None:
-    if extent.values > settings.import_max_values:
-        raise _beyond(f"it has {extent.values} values", settings.import_max_values, "import_max_values")
-    if extent.depth > settings.import_max_depth:
-        raise _beyond(f"it is nested {extent.depth} deep", settings.import_max_depth, "import_max_depth")
 
 
 def _beyond(found: str, most: int, setting: str) -> ValidationError:

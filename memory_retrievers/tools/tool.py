@@ -343,13 +343,9 @@ def failure(tool: AnyTool, context: ToolContext, arguments: Mapping[str, object]
         arguments: The arguments, as the model gave them; they may name the response level.
         error: The error that was raised.
     """
-    plain = context.response_format == "plain"
-    answer = error_object(error, with_details=plain or _wants_everything(arguments))
+    plain, level = context.response_format == "plain", arguments.get(LEVEL_ARGUMENT)
+    is_full = isinstance(level, str) and level.strip().lower() == ResponseLevel.FULL
+    answer = error_object(error, with_details=plain or is_full)
     if issubclass(tool.arguments, ManagementArguments) and not plain:
         answer = {"success": False} | answer
     return ToolOutput.of(answer, is_error=True)
-
-
-def _wants_everything(arguments: Mapping[str, object]) -> bool:
-    level = arguments.get(LEVEL_ARGUMENT)
-    return isinstance(level, str) and level.strip().lower() == ResponseLevel.FULL
