@@ -61,7 +61,13 @@ class McpEndpoint:
 
     async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        self._check_token(headers)
+        if self._tokens.admit(headers.get("authorization", "").encode("latin-1")) is None:
+            raise HTTPError(
+                401,
+                "AuthenticationError",
+                "send the bearer token of this server",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
         if scope["method"] != "POST":
             await self._app(scope, _empty(receive), send)
             return
@@ -71,15 +77,6 @@ class McpEndpoint:
             once_more = replaying(body, receive)
             del body  # as in the limiter: who reads it keeps a copy
             await self._app(scope, once_more, send)
-
-    def _check_token(self, headers: Headers) -> None:
-        if self._tokens.admit(headers.get("authorization", "").encode("latin-1")) is None:
-            raise HTTPError(
-                401,
-                "AuthenticationError",
-                "send the bearer token of this server",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
 
 
 def _check_message(body: bytes) -> None:

@@ -104,10 +104,8 @@ def wider_scopes(context: ToolContext, scope: str, floor: float) -> list[tuple[s
         scope: Where nothing was found, as the store knows it.
         floor: How similar memories had to be.
     """
-    wider, above = [], scope
-    while above != context.root:
-        above = above.rpartition("/")[0]
-        wider.append((above, floor))
+    above = reversed(scopes.lineage(scope)[:-1])
+    wider = [(each, floor) for each in above if scopes.is_within(context.root, each)]
     with suppress(ValidationError):  # the root is as deep as a scope can be
         everywhere = scopes.join(context.root, GLOBAL)
         if everywhere not in {scope, context.root}:
