@@ -303,8 +303,10 @@ class Feeder:
 
     def _prepare(self) -> None:
         self._projection.close()
-        named = self._outbox.state().generation
-        generation = self._opened(named) or self._begun_anew(instead_of=named)
+        with self._outbox.turn():  # what another process has begun, it has made by then
+            named = self._outbox.state().generation
+            opened = self._opened(named)
+        generation = opened or self._begun_anew(instead_of=named)
         self._feed(generation)
         if not self._matches(generation):
             generation = self._begun_anew(instead_of=generation)

@@ -525,6 +525,28 @@ def test_of_two_that_begin_one_feeds_and_the_other_answers_exactly_and_takes_ove
     second.purge()
 
 
+def test_one_that_another_has_begun_and_is_about_to_make_is_waited_for(ledger, chroma_client, monkeypatch):
+    projections = [ChromaProjection(client=chroma_client) for _ in range(2)]
+    first, second = indexes = [made(ledger, each, exact_limit=0, at_once=True) for each in projections]
+    other = threading.Thread(target=second._feeder.attempt)
+    turn, create, asked = ledger.outbox.turn, projections[0].create, threading.Event()
+
+    def made_late(generation):
+        monkeypatch.setattr(ledger.outbox, "turn", lambda: (asked.set(), turn())[1])
+        other.start()
+        assert asked.wait(PATIENCE)
+        create(generation)
+
+    monkeypatch.setattr(projections[0], "create", made_late)
+    store(ledger, 30)
+    same_as_exact(first, ledger)
+    other.join(PATIENCE)
+    assert [index._feeder.ready for index in indexes] == [True, True]
+    first.purge()
+    for index in indexes:
+        index.close()
+
+
 def test_a_projection_that_another_begins_anew_is_made_anew_by_the_one_that_holds_it(both):
     ledgers, projections, (first, second) = both
     store(ledgers[0], 30)
