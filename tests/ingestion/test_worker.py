@@ -154,8 +154,10 @@ def test_a_worker_that_cannot_look_for_what_is_due_waits_before_it_looks_again(o
 
     opened.add_messages("a", said(12, start=clock.now()))
     clock.advance(minutes=31)
+    monkeypatch.setattr(working, "FIRST_PAUSE", A_LONG_TIME)
     monkeypatch.setattr(inside(opened).pipeline, "due", fails)
     opened.start_worker()
+    until(lambda: rounds, "the first look")
     time.sleep(1.0)
     assert len(rounds) == 1
 
