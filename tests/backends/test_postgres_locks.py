@@ -235,7 +235,7 @@ def test_a_memory_that_is_moved_while_a_tool_waits_for_its_turn_is_found_where_i
 
 
 def test_two_embedders_that_store_at_once_in_scopes_of_their_own_do_not_both_fill_an_empty_store(postgres_url):
-    begin = threading.Barrier(2)
+    begin = threading.Barrier(2, timeout=PATIENCE)
 
     def fill(dimension):
         embedder = HashEmbedder(dimension)

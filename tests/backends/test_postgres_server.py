@@ -71,7 +71,7 @@ def connected(url, **given):
 
 class TestTwoEmbedders:
     def test_that_differ_cannot_both_fill_an_empty_store(self, url):
-        begin, outcomes = threading.Barrier(2), {}
+        begin, outcomes = threading.Barrier(2, timeout=PATIENCE), {}
 
         def fill(dimension):
             with AgentMemory.connect(url, embedder=HashEmbedder(dimension), embedder_id=f"hash-{dimension}") as memory:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends.postgres import PostgresLedger
@@ -216,7 +217,7 @@ class TestDatabase:
         monkeypatch.setattr(diagnosis, "LONG", timedelta(0))
         url = postgres_server.url(database)
         with psycopg.connect(url) as other:
-            other.execute("SET idle_in_transaction_session_timeout = '10s'; LOCK TABLE memories")
+            other.execute(f"SET idle_in_transaction_session_timeout = '{PATIENCE}s'; LOCK TABLE memories")
             code, seen = diagnosed(url)
         assert (code, seen["tables"]["memories"]) == (1, None)
         assert [user["holds"] for user in seen["users"]] == [["9 tables, which nobody else can use"]]

@@ -4,6 +4,7 @@ import threading
 from datetime import timedelta
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import (
     AgentMemory,
@@ -349,7 +350,7 @@ def test_a_backup_holds_all_that_was_acknowledged_while_others_write(on_disk, tm
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        begun.wait()
+        assert begun.wait(PATIENCE)
         for target in (tmp_path / "backups" / str(n) for n in range(3)):
             before = list(acknowledged)
             on_disk.backup(target)
