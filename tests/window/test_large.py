@@ -1,21 +1,23 @@
 """A scope of a hundred thousand memories is looked through as quickly as a small one, and in little memory."""
 
 import gc
+import threading
 import time
 from collections import Counter
 from datetime import timedelta
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.backends.sql.snapshots import Snapshots
 from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.window.state import Window
 
 from .conftest import THEN, looking_into
 
 MANY, BATCH = 100_000, 5_000
 SCOPE = "user/alice"
-IDLE = 0.1  # processor seconds in two: to read the scope takes ten times as much
 
 pytestmark = [
     pytest.mark.slow,
@@ -78,20 +80,19 @@ def test_every_step_takes_less_than_a_second_and_reads_what_it_shows(store):
         assert window.get("memories", scope=SCOPE, limit=1)["total"] == MANY
 
 
-def test_the_first_search_of_a_scope_finds_it_read_and_none_reads_it_twice(store, loads):
+def test_the_first_search_of_a_scope_finds_it_read_and_none_reads_it_twice(store, loads, has_read):
     with AgentMemory.open(store, embedder=HashEmbedder()) as memory:
         alone = cost_of(lambda: memory.retrieve("boat 4711 at pier 5", scope=SCOPE))
     once = loads.copy()
     assert once
     with AgentMemory.open(store, embedder=HashEmbedder()) as memory, looking_into(memory) as window:
         window.get("memories", scope=SCOPE, limit=100)
-        until_idle()
+        assert has_read.wait(PATIENCE)
         assert cost_of(lambda: window.post("search", scope=SCOPE, query="boat 4711 at pier 5")) < min(1, alone / 2)
     loads.clear()
     with AgentMemory.open(store, embedder=HashEmbedder()) as memory, looking_into(memory) as window:
         window.get("memories", scope=SCOPE, limit=100)
         window.post("search", scope=SCOPE, query="boat 4711 at pier 5")
-        until_idle()
     assert Counter(loads) == Counter(once)
 
 
@@ -108,6 +109,14 @@ def loads(monkeypatch):
     return found
 
 
+@pytest.fixture
+def has_read(monkeypatch):
+    """Set once the thread of a window has read a scope."""
+    has_read, read = threading.Event(), Window._read_whole
+    monkeypatch.setattr(Window, "_read_whole", lambda window, scope: (read(window, scope), has_read.set()))
+    return has_read
+
+
 def cost_of(step):
     """Processor seconds of a step and of all threads beside it, but for collecting what other tests have left."""
     gc.collect()
@@ -118,14 +127,6 @@ def cost_of(step):
         return time.process_time() - began
     finally:
         gc.enable()
-
-
-def until_idle():
-    """Wait until no thread works any more, but for those that look after stores each second, at little cost."""
-    before = -1.0
-    while time.process_time() - before > IDLE:
-        before = time.process_time()
-        time.sleep(2)
 
 
 def test_scrolling_to_the_end_meets_every_memory_once(store):
