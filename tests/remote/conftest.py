@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 import uvicorn
-from patience import PATIENCE
+from patience import A_LONG_TIME, PATIENCE
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.remote import RemoteMemory
@@ -52,7 +52,8 @@ def fill(memory):
 @contextmanager
 def listening(app):
     """Serve an application in a thread, and give its address."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="on", timeout_graceful_shutdown=5))
+    seconds = {"timeout_graceful_shutdown": 5, "timeout_keep_alive": A_LONG_TIME}  # no pause ends a connection
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="on", **seconds))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
