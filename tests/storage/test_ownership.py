@@ -9,7 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from patience import PATIENCE, until
+from patience import A_LONG_TIME, PATIENCE, until
 
 from memory_retrievers import (
     AgentMemory,
@@ -23,6 +23,7 @@ from memory_retrievers.backends.files import Folder
 from memory_retrievers.backends.locks import FileLock
 from memory_retrievers.backends.processes import attached
 from memory_retrievers.models import EpisodicDraft
+from memory_retrievers.retrieval import retriever
 from memory_retrievers.testing import FixedClock, HashEmbedder, inside
 
 HOLD = """
@@ -350,7 +351,8 @@ def test_a_store_whose_worker_takes_long_to_end_holds_up_no_other_store(store, t
         again.result(timeout=PATIENCE).close()
 
 
-def test_a_store_that_cannot_write_what_waits_is_closed_all_the_same(store):
+def test_a_store_that_cannot_write_what_waits_is_closed_all_the_same(store, monkeypatch):
+    monkeypatch.setattr(retriever, "FLUSH_SECONDS", A_LONG_TIME)  # it waits until the end
     memory = opened(store)
     memory.remember_episode(scope="c1", summary="The user moved to Lyon.")
     database = inside(memory).ledger.database
