@@ -46,7 +46,7 @@ _OTHERS: Final = (
     r"(?:gestern|vorgestern|heute|morgen|übermorgen)\b",
     r"(?:letzte|(?:über)?nächste|vorige)[nrsm]? (?:woche|monat|jahr|\w+tag|frühling|sommer|herbst|winter)\b",
     r"(?:vor|in) (?:ein )?\w+ (?:tagen|wochen?|monat(?:en)?|jahr(?:en)?)\b|(?:am|bis|zum) \d{1,2}\.",
-    r"(?:diese|kommende)[nrms]? (?:woche|monat|jahr)\b",
+    r"(?:diese|kommende)[nrms]? (?:woche|monat|jahr)\b|(?:nächste|kommende)n \w+ (?:tage|woche|monate)n?\b",
     r"(?:wochen|monats|jahres)ende\b|ende (?:des |der )?(?:woche|monats|jahres)\b",
     r"(?:(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend)(?:früh|(?:vor|nach)?mittag|morgen|abend|nacht)?s?\b",
     r"(?:hier|avant-hier|aujourd'hui|demain|(?:il y a|dans) \w+ (?:jours?|semaines?|mois|ans?))\b",
@@ -57,9 +57,9 @@ _OTHERS: Final = (
     rf"(?:\d{{1,2}}(?:er)? |en |fin |début |mi-|de |d['’]){_MOIS}\b|fin d[ue] (?:mois|l['’]année)\b",
     rf"(?:\d{{1,2}} de |en |hasta |(?:finales|mediados|principios|partir) de ){_MES}\b",
     r"fin(?:ales|es)? de (?:mes|año)\b|(?:été|printemps|automne|hiver) prochain\b",
-    r"(?:verano|otoño|invierno|primavera) que viene\b",
+    r"prochaine?s (?:jours|semaines|mois)\b|(?:verano|otoño|invierno|primavera) que viene\b",
     r"ce soir\b|(?:ce|cette) (?:semaine|week-end|mois|année)\b|est[ae] (?:noche|tarde|semana|mes|año)\b",
-    r"fin de semana\b|próxim[oa] \w+|(?:at|on|over) the weekend\b",
+    r"fin de semana\b|próxim[oa]s? \w+|(?:at|on|over) the weekend\b",
     r"(?:ontem|hoje|amanhã|ieri|oggi|domani|вчера|сегодня|завтра|позавчера)\b",
 )
 _BEGINS_A_WORD: Final = rf"\b(?:{'|'.join((*_ENGLISH, *_OTHERS))})"

@@ -57,6 +57,7 @@ weekend weekends wochenende wochenenden week-end week-ends
 _PART_OF_DAY: Final = re.compile(
     r"\b((?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend) ?(?:fruh|(?:vor|nach)?mittag|morgen|abend|nacht)\b"
 )
+_FORTNIGHT: Final = re.compile(r"\b(?:(?:an?|one) )?fortnight\b")
 _DAYS_BACK: Final = {
     **dict.fromkeys(("today", "tonight", "heute", "aujourd'hui", "hoy"), 0),
     **dict.fromkeys(("yesterday", "last night", "gestern", "hier", "ayer", "anoche"), 1),
@@ -169,14 +170,15 @@ def named(text: str, expressions: Sequence[Expression], today: datetime) -> dict
 
 
 def plain(text: str) -> str:
-    """The text in lower case, without the accents of Latin letters and what follows a German day of the week.
+    """The text in lower case, without accents and what follows a German day of the week; "fortnight" as "2 weeks".
 
     >>> plain("Février, ÉTÉ"), plain("Am Freitagabend")
     ('fevrier, ete', 'am freitag')
     """
-    return _PART_OF_DAY.sub(
-        r"\1", without_accents(unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'"))
-    )
+    left = without_accents(unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'"))
+    if "fortnight" in left:
+        left = _FORTNIGHT.sub("2 weeks", left)
+    return _PART_OF_DAY.sub(r"\1", left)
 
 
 def month_of(number: int, today: datetime, *, year: int | None = None, has_ended: bool = False) -> Period:
@@ -272,11 +274,14 @@ def _ago(match: re.Match[str], today: datetime) -> Period:
     return back(UNITS[unit], count_of(number), today)
 
 
+def days_of(number: str, unit: str) -> int:
+    """About how many days so many days, weeks, months or years are."""
+    return {DAY: 1, MONTH: 30, YEAR: 365}.get(UNITS[unit], 7) * count_of(number)
+
+
 def _past(match: re.Match[str], today: datetime) -> Period:
-    number, unit = given(match)
-    days = {DAY: 1, MONTH: 30, YEAR: 365}.get(UNITS[unit], 7)
     end = today + timedelta(days=1)
-    return Period(end - timedelta(days=days * count_of(number)), end)
+    return Period(end - timedelta(days=days_of(*given(match))), end)
 
 
 def _between_months(first: int, first_year: str | None, last: int, last_year: str | None, today: datetime) -> Period:

@@ -38,6 +38,7 @@ from memory_retrievers.text.periods import (
     any_of,
     back,
     count_of,
+    days_of,
     given,
     midnight,
     months_on,
@@ -66,7 +67,8 @@ _NO_TOMORROW: Final = "".join(
 
 _NEXT: Final = r"(?:next|coming|upcoming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])"
 _PAST_VERB: Final = re.compile(
-    r"\b(?:was|were|went|had|did|saw|met|ate|came|(?<!ve )(?<!'s )(?<!has )got|hatten?|waren"
+    r"\b(?:was(?! (?:\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)|were|went"
+    r"|had|did|saw|met|ate|came|(?<!ve )(?<!'s )(?<!has )got|hatten?|waren"
     r"|(?:ich|er|sie|nutzer(?:in)?|user) war|war (?:ich|er|sie|wir)|fuimos|fui|hice)\b"
 )
 _NOT_AHEAD: Final = (
@@ -122,6 +124,11 @@ _OF_MONTH: Final = rf"(?:of |de )?(?P<month>{any_of(MONTHS)})"
 _PART_OF_MONTH: Final = (
     r"(?:in|for|im|en|para|until|till|(?:end|beginning|start|middle) of|early|late|mid|ende|anfang|mitte|ab|bis"
     r"|fin|debut|mi|(?:finales|fines|principios|mediados|partir) de|hasta|a partir d(?=')|au mois de)[ '-]"
+)
+_PARTS: Final = (
+    re.compile(r"\b(?:beginning|start|early|anfang|debut|principios)\b"),
+    re.compile(r"\b(?:middle|mid|mitte|mi|mediados)\b"),
+    re.compile(r"\b(?:end|late|fin|finales|fines)\b|ende\b|[底末]"),
 )
 _DAYS_OF_HABITS: Final = re.compile(
     rf"\b(?:{any_of(WEEKDAYS)})\b|\b{_PART_OF_MONTH}(?:{any_of(MONTHS)})\b|\bthe \d+(?:st|nd|rd|th)\b"
@@ -254,21 +261,43 @@ def _in_so_many(match: re.Match[str], today: datetime) -> Period:
     return back(of, -count, today) if of in {MONTH, YEAR} else _on(count, today)
 
 
+def _told(match: re.Match[str]) -> dict[str, str]:
+    """What the named groups of a match tell, ``day_`` as ``day``."""
+    return {name.rstrip("_"): word for name, word in match.groupdict().items() if word}
+
+
+def _days_from(match: re.Match[str], today: datetime) -> Period:
+    """A day so many days or weeks from another one; all of them, where something lasts for so long."""
+    told = _told(match)
+    base = told["base"]
+    first = _on(_DAYS_ON[base], today) if base in _DAYS_ON else _weekday(WEEKDAYS[base], today)
+    days = days_of(told["count"], told["unit"]) if "count" in told else 14 if "quinze" in match[0] else 7
+    last = _on(days, first.since)
+    return Period(first.since, last.since) if "lasts" in told else last
+
+
+def _part_of(words: str, whole: Period) -> Period:
+    """The third of a period, of 31 days at most, that words name, such as "early" and "end of"; else all of it."""
+    third = timedelta(days=min(-((whole.since - whole.until).days // 3), 31))
+    bounds = whole.since, whole.since + third, whole.until - third, whole.until
+    return next((Period(*bounds[place : place + 2]) for place, part in enumerate(_PARTS) if part.search(words)), whole)
+
+
 def _month(number: int, today: datetime) -> Period:
     since = datetime(today.year + int(number < today.month), number, 1, tzinfo=today.tzinfo)
     return Period(since, months_on(since, 1))
 
 
 def _month_soon(match: re.Match[str], today: datetime) -> Period | None:
-    """A month that is named alone, unless it is so far that the last one may be meant."""
+    """A month that is named alone, or a part of it, unless it is so far that the last one may be meant."""
     (word,) = given(match)
-    month = _month(MONTHS[word] if word in MONTHS else count_of(word), today)
+    month = _part_of(match[0], _month(MONTHS[word] if word in MONTHS else count_of(word), today))
     return month if month.since < months_on(today.replace(day=1), _MONTHS_AHEAD) else None
 
 
 def _of_next_year(match: re.Match[str], today: datetime) -> Period | None:
     """A month or a day of the next year; what was in the last one is no plan."""
-    told = {name.rstrip("_"): word for name, word in match.groupdict().items() if word}
+    told = _told(match)
     if "last" in told:
         return None
     month = MONTHS.get(told["month"]) or count_of(told["month"])
@@ -331,6 +360,11 @@ _WHICH_ONE: Final[dict[str | None, int | None]] = {
 _WHICH: Final = (
     "(下下个|下下個|下下|下个|下個|下|再来|来|今|这个|這個|这|這|本|上个|上個|上|先|每个|每個|每|毎|隔周|隔)"
 )
+_BASE: Final = any_of(WEEKDAYS, {word: 0 for word in _DAYS_ON if word.isascii()})
+_COUNTED: Final = f"{NUMBER.replace('(', '(?P<count>', 1)} {UNIT.replace('(', '(?P<unit>', 1)}"
+_NEXT_WEEK: Final = (
+    r"(?:next week|(?:der )?nachste[rn]? woche|(?:de )?la (?:semaine prochaine|semana que viene|proxima semana))"
+)
 _LATIN_DAYS: Final = {word: 0 for word in _DAYS_ON if word.isascii() and word not in {"morgen", "manana"}}
 _WITH_DAY: Final = rf"(?:\b(?:{any_of(WEEKDAYS)}),? (?:the |den |dem )?)?"
 _DATES: Final[tuple[Expression, ...]] = (
@@ -379,6 +413,26 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     ),
     (re.compile(rf"[明来]年の?(?P<month>{_CJK_MONTH})月(?:(?P<day>\d{{1,2}})[日号號])?"), _of_next_year),
     *_DATES,
+    (
+        re.compile(
+            rf"(?<!once )(?<!twice )(?<!times )(?<!days )(?<!hours )\b(?P<lasts>for )?{_COUNTED} "
+            rf"(?:from|(?<=week )on|(?<=weeks )on) (?P<base>{_BASE})\b"
+            rf"|\b(?P<base_>{_BASE}) (?:in|dentro de) {_COUNTED.replace('>', '_>')}\b"
+            rf"|\b(?P<base__>{_BASE}) (?:week(?! \d)|en (?:huit|quinze))\b"
+        ),
+        _days_from,
+    ),
+    (
+        re.compile(
+            rf"\b({any_of(WEEKDAYS)}),? (?:of |in )?{_NEXT_WEEK}\b"
+            rf"|\b{_NEXT_WEEK},? (?:on |am |el )?({any_of(WEEKDAYS)})\b"
+        ),
+        lambda match, today: _weekday(WEEKDAYS[given(match)[0]], today, week=1),
+    ),
+    (
+        re.compile(rf"\b(?:{_NEXT}s?|prochaine?s|within) {NUMBER} {UNIT}\b|\b{NUMBER} prochaine?s {UNIT}\b"),
+        lambda match, today: Period(today, _on(days_of(*given(match)), today).until),
+    ),
     (
         re.compile(rf"\b(?:in|dans|en|dentro de) (?:{NUMBER}|{_SOME}) {UNIT}\b|\b{NUMBER} {UNIT} from (?:now|today)\b"),
         _in_so_many,
@@ -435,7 +489,7 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
             r"|\b(?:fin d[eu]|fin(?:al)?es de) (?:l')?(mois|annee|mes|ano)\b"
             r"|(?<![\d一二三四五六七八九十去昨每毎])(?<![去昨明每毎]年)([月年])[底末]"
         ),
-        lambda match, today: back(UNITS[given(match)[0]], 0, today),
+        lambda match, today: _part_of(match[0], back(UNITS[given(match)[0]], 0, today)),
     ),
     (
         re.compile(
@@ -452,6 +506,11 @@ _SOON: Final = re.compile(
     r"|prochainement|bientot|prochains jours|pronto|proximos dias|proximamente)\b|最近|近いうち|今後|接下来|这几天"
 )
 
+_UNTIL: Final = re.compile(
+    r"(?<!day )(?<!tag )(?<!woch )(?<!\d )(?<!\. )\b(?:by|until|till|before|bis|jusqu'\w+|d'ici|avant|hasta|antes)\b"
+)
+"""What asks for all that is from now on; "Friday until Sunday" does not."""
+
 
 def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
     """The periods from today on that a question names: as in :func:`days_ahead`, and what is coming up in two weeks.
@@ -460,9 +519,10 @@ def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
         text: The question.
         today: Any moment of the day when it is asked.
     """
-    day = midnight(today)
-    found = [Period(max(each.since, day), each.until) for each in days_ahead(text, today=today)]
-    if not found and _SOON.search(plain(text)):
+    day, left = midnight(today), plain(text)
+    is_from_now = _UNTIL.search(left) is not None
+    found = [Period(day if is_from_now else max(each.since, day), each.until) for each in days_ahead(text, today=today)]
+    if not found and _SOON.search(left):
         found = [Period(day, day + timedelta(days=_SOON_DAYS))]
     return tuple(found)
 
@@ -470,13 +530,13 @@ def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
 _PLANNING: Final = """
 have has got anything something everything things plan plans planned planning schedule scheduled calendar agenda
 appointment appointments diary due todo happening happen happens coming come upcoming on up remember remind need want
-wanted going else events event tasks task reminders next few days day list look looking take care
+wanted going else events event tasks task reminders next few days day within list look looking take care
 habe haben hab vor etwas geplant plan plane termin termine ansteht steht stehen kalender mache machen los gibt
 nachsten kommenden tagen tage ende anfang mitte monatsende
-prevu prevue prevus programme rendez vous fais faire dois jour chose quelque qu fin debut
-tengo tenemos planes cita citas previsto programado pendiente hago hacer toca fin finales principios
+prevu prevue prevus programme rendez vous fais faire dois jour chose quelque qu fin debut prochains prochaines
+tengo tenemos planes cita citas previsto programado pendiente hago hacer toca fin finales principios proximos proximas
 """
-_PLANNING_WORDS: Final = frozenset(_PLANNING.split()).union(*(word.split() for word in _DAYS_ON))
+_PLANNING_WORDS: Final = frozenset(_PLANNING.split()).union(NUMBERS, *(word.split() for word in _DAYS_ON))
 _ASKS_FOR_PLANS: Final = re.compile(
     r"\b(?:(?:do|have|am|are|should|must|need|will|can|did) (?:i|we)|(?:i|we) (?:have|need|should|must)|anything"
     r"|what'?s (?:on|up|due|happening|planned|scheduled|coming|next)|is there|plans?|calendar|schedule|agenda"

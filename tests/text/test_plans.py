@@ -33,18 +33,33 @@ EXPECTED = {
     ("2026-03-14", "2026-03-16"): "下周末|来週末",
     ("2026-04-01", "2026-05-01"): "next month|nächsten Monat|le mois prochain|el mes que viene|下个月|来月|in a month"
     "|in April|for April|im April|en avril|en abril|4月に",
-    ("2026-03-15", "2026-03-22"): "in two weeks|in zwei Wochen|dans deux semaines|en dos semanas|两周后|2週間後",
+    (
+        "2026-03-15",
+        "2026-03-22",
+    ): "in a fortnight|in a fortnight's time|in two weeks|in zwei Wochen|dans deux semaines|en dos semanas|两周后|2週間後",
     ("2026-04-03", "2026-04-10"): "April 3rd to 9th|3 to 9 April|vom 3. bis 9. April|del 3 al 9 de abril",
     ("2026-03-16", "2026-03-23"): "the week after next|übernächste Woche|下下周|再来週",
+    ("2026-03-04", "2026-03-19"): "for the next two weeks|in den nächsten zwei Wochen|les deux prochaines semaines"
+    "|las próximas dos semanas|in the next fortnight|within 14 days",
+    ("2026-03-09", "2026-03-23"): "closed for two weeks from Monday",
+    ("2026-03-09", "2026-03-10"): "three days a week from Monday|Monday week 2 of the plan",
+    ("2026-03-11", "2026-03-12"): "a week from today|heute in einer Woche|today week",
     ("2026-03-07", "2026-03-08"): "Samstagmittag|am Sonnabend|am Samstag Morgen|大后天|しあさって",
     (
         "2026-03-06",
         "2026-03-10",
     ): "in a few days|in ein paar Tagen|dans quelques jours|dentro de unos días|几天后|数日後",
-    ("2026-03-01", "2026-04-01"): "at the end of the month|at the end of March|Ende des Monats|Ende März|zum Monatsende"
-    "|fin mars|à la fin du mois|a finales de marzo|a fin de mes|月底|三月底|月末",
-    ("2026-05-01", "2026-06-01"): "until May|mid-May|Mitte Mai|ab Mai|début mai|à partir de mai|hasta mayo|五月底"
-    "|今年5月|今年五月",
+    ("2026-03-21", "2026-04-01"): "at the end of the month|at the end of March|Ende des Monats|Ende März|zum Monatsende"
+    "|fin mars|à la fin du mois|a finales de marzo|a fin de mes|月底|月末|late March",
+    ("2026-03-06", "2026-03-09"): "by the end of the week|Ende der Woche|Friday to Sunday|Freitag bis Sonntag",
+    ("2026-12-01", "2027-01-01"): "by the end of the year|zum Jahresende|fin de l'année|年末|年底",
+    (
+        "2026-04-01",
+        "2026-04-11",
+    ): "in early April|at the beginning of April|Anfang April|début avril|a principios de abril",
+    ("2026-04-11", "2026-04-21"): "mid-April|in the middle of April|Mitte April|à la mi-avril|a mediados de abril",
+    ("2026-03-01", "2026-04-01"): "三月底|in March",
+    ("2026-05-01", "2026-06-01"): "until May|ab Mai|à partir de mai|hasta mayo|五月底|今年5月|今年五月",
     ("2026-06-01", "2026-09-01"): "next summer|nächsten Sommer|l'été prochain|el verano que viene",
     (
         "2026-03-27",
@@ -54,13 +69,14 @@ EXPECTED = {
     (
         "2026-03-13",
         "2026-03-14",
-    ): "Friday the 13th|am Freitag, dem 13.|le vendredi 13|el viernes 13|下周五|来週の金曜日|a wee bit on March 13",
+    ): "a week from Friday|a week on Friday|Friday week|Friday next week|next week, on Friday|Freitag in einer Woche"
+    "|nächste Woche Freitag|vendredi en huit|vendredi de la semaine prochaine|el viernes de la semana que viene"
+    "|the exam was moved to a week from Friday|Friday the 13th|am Freitag, dem 13.|le vendredi 13|el viernes 13|下周五|来週の金曜日|a wee bit on March 13",
     (
         "2026-04-05",
         "2026-04-06",
     ): "on the 5th of next month|am 5. nächsten Monats|le 5 du mois prochain|来月5日|下个月5号",
     ("2026-12-29", "2027-01-01"): "December 29 to 31|29 to 31 December|vom 29. bis 31. Dezember",
-    ("2026-03-06", "2026-03-09"): "Friday to Sunday|Freitag bis Sonntag",
     ("2027-05-01", "2027-06-01"): "in May next year|im Mai nächsten Jahres|Ende Mai nächsten Jahres"
     "|en mai de l'année prochaine|en mayo del año que viene|明年五月|来年の5月",
     (
@@ -72,7 +88,15 @@ EXPECTED = {
 }
 NEXT_FRIDAY = ["2026-03-06", "2026-03-13"]
 NOTHING_AHEAD = (
-    *("yesterday", "last Friday", "since Monday", "every Tuesday", "We went hiking on Saturday", "letzten Freitag"),
+    *(
+        "yesterday",
+        "last Friday",
+        "since Monday",
+        "every Tuesday",
+        "We went hiking on Saturday",
+        "Was ill on Saturday",
+        "letzten Freitag",
+    ),
     *(
         "el martes pasado",
         "mardi dernier",
@@ -172,13 +196,25 @@ def test_what_is_asked_begins_today_and_what_comes_up_is_two_weeks():
     assert asked_days("What did I do yesterday?", today=SAID) == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [("What's due by Sunday?", (4, 9)), ("Was muss ich bis Sonntag machen?", (4, 9)), ("Anything on Sunday?", (8, 9)),
+     ("What's on Friday until Sunday?", (6, 9)), ("Was habe ich am Sonntag vor?", (8, 9)),
+     ("Was steht Sonntag an?", (8, 9)), ("Sag mal, was ist am Sonntag?", (8, 9))],
+)  # fmt: skip
+def test_what_is_asked_until_a_day_begins_today(text, days):
+    ((since, until),) = asked_days(text, today=SAID)
+    assert (since.day, until.day) == days
+
+
 ASKED = """
 What do I have today?|Anything on tomorrow?|What's on my calendar this week?|Do I have any appointments on Friday?
 What are we doing at the weekend?|Is there anything I should remember today?|What did I want to do today?|What's coming up?|What's due tomorrow?
 Was steht morgen an?|Habe ich heute Termine?|Was mache ich am Wochenende?|Qu'est-ce que j'ai aujourd'hui ?
 Qu'est-ce qui est prévu demain ?|¿Qué tengo mañana?|¿Qué planes tengo esta semana?|我今天有什么安排？|明天有什么事？
 今日の予定は？|明日の予定を教えて|¿Qué tengo este fin de semana?|Was mache ich am Monatsende?|我五月有什么安排？
-Was steht Ende Mai an?|¿Qué hay a finales de mayo?|Qu'est-ce que j'ai fin mai ?
+Was steht Ende Mai an?|What's due in the next two weeks?|Was steht in den nächsten zwei Wochen an?|¿Qué hay a finales de mayo?|Qu'est-ce que j'ai fin mai ?
+¿Qué tengo en las próximas dos semanas?|Qu'est-ce que j'ai dans les deux prochaines semaines ?
 """
 
 
