@@ -102,6 +102,12 @@ _OTHER_DAYS: Final = datetime(1901, 1, 1, tzinfo=UTC), datetime(1902, 6, 20, tzi
 """Two days before all dates that texts tell: what these name is the same on both."""
 
 
+_LASTING: Final = re.compile(
+    rf"\b(?:(?:has|have|hasn't|haven't)\b[^.;]* for|seit|depuis|desde hace) {NUMBER} {UNIT}\b"
+    rf"|\b{NUMBER} {UNIT} (?:old|pregnant|alt|schwanger|de edad)\b|\b(?:enceinte|embarazada) de {NUMBER} {UNIT}\b"
+)
+"""How long something has lasted, which began so long before it is said."""
+
 _ROUGHLY: Final = re.compile(
     r"\b(?:currently|recently|lately|right now|at (?:the moment|present)|the other day|derzeit|zur ?zeit|momentan"
     r"|aktuell|neulich|kurzlich|(?:vor|seit) kurzem|actuellement|recemment|en ce moment|il y a peu|depuis peu"
@@ -200,6 +206,8 @@ def names_same_days(text: str, one: datetime, other: datetime) -> bool:
     """
     left = _without_habits(text)
     if days_ahead(left, today=one) != days_ahead(left, today=other):
+        return False
+    if (lasted := _LASTING.search(left)) and abs(other - one).days >= days_of("one", given(lasted)[-1]):
         return False
     # what has lasted since March is told until today
     since = ([each.since for each in _behind(left, day)] for day in (one, other))

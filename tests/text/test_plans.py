@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memory_retrievers.text import STOP_WORDS, plans
 from memory_retrievers.text.dates import tells_time
 from memory_retrievers.text.languages import COMMON_WORDS
-from memory_retrievers.text.plans import asked_days, asks_for_plans, days_ahead, names_relative_day
+from memory_retrievers.text.plans import asked_days, asks_for_plans, days_ahead, names_relative_day, names_same_days
 
 SAID = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)
 LITTLE = STOP_WORDS | COMMON_WORDS.keys()
@@ -275,3 +275,16 @@ def test_what_says_something_else_tomorrow_names_a_relative_day(text):
 @pytest.mark.parametrize("text", [text for line in ABSOLUTE.strip().splitlines() for text in line.split("|")])
 def test_a_date_or_a_habit_is_no_relative_day(text):
     assert not names_relative_day(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "days", "is_same"),
+    [("User has been sick for three days", 120, False), ("User has been sick for three days", 0, True),
+     ("User is 20 weeks pregnant", 14, False), ("The baby is three months old", 60, False),
+     ("Der Nutzer ist seit drei Tagen krank", 100, False), ("L'utilisateur est malade depuis trois jours", 60, False),
+     ("El usuario está enfermo desde hace tres días", 60, False), ("User has been married for 12 years", 400, False),
+     ("User has worked at Bosch for two years", 7, True), ("Der Nutzer wohnt seit zehn Jahren in Kiel", 90, True),
+     ("User jogs for 20 minutes a day", 80, True), ("User has a table for three people", 80, True)],
+)  # fmt: skip
+def test_what_has_lasted_so_long_began_another_time_if_it_is_told_later(text, days, is_same):
+    assert names_same_days(text, SAID, SAID + timedelta(days=days)) == is_same
