@@ -18,7 +18,8 @@ from itertools import groupby
 from typing import Final
 
 from memory_retrievers.ingestion import cues
-from memory_retrievers.text import STOP_WORDS, analyze
+from memory_retrievers.models.messages import is_of_user
+from memory_retrievers.text import SMALL_TALK, STOP_WORDS, analyze
 
 ELLIPTICAL: Final = 2  # a message of at most so many terms that say something answers the one before it
 BARE_LENGTH: Final = 40  # characters of a sentence that may be a scrap of one
@@ -141,6 +142,7 @@ _DETAILS: Final = {
 }
 _WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
 CLAUSE_END: Final = re.compile(r"(?<=[,.;:!?])\s+")
+_CLAUSE_MARK: Final = re.compile("[,;:，；：、]")
 _REMARK: Final = re.compile(r"\[[^\]]*\]")  # such as "[image]", which nobody has said
 
 
@@ -185,8 +187,17 @@ class Sentence:
 
     @cached_property
     def is_bare(self) -> bool:
-        """True if it is a scrap that says little by itself, and is no question for more, no thanks and no praise."""
+        """True if it is a scrap that says little by itself, and is no question for more, no thanks and no praise.
+
+        Who is no user just acknowledges, or asks for more, in two words or a question that names nothing.
+        """
         if not (self.terms or self.details) or len(self.terms) > ELLIPTICAL or len(self.text) > BARE_LENGTH:
+            return False
+        words = [word.casefold() for word in _WORD.findall(self.text) if word.isalpha()]
+        names = self.details.keys() - {_OPENING} or _CLAUSE_MARK.search(self.text)
+        if not (is_of_user(self.speaker) or names) and (
+            len(words) == 2 or (len(words) > 1 and self.text.endswith("?")) or SMALL_TALK.issuperset(words)  # noqa: PLR2004
+        ):
             return False
         reacts = (_REACTION, _NEGATES_NOTHING, cues.GREETING, cues.FAREWELL)
         return not any(each.search(self.text) for each in reacts)

@@ -115,7 +115,7 @@ class TestTitle:
     @pytest.mark.parametrize(
         "answer",
         ["OK, noted.", "Noted.", "Done!", "Understood.", "Noted, I will keep that in mind.", "What a nice place.",
-         "How exciting!"],
+         "How exciting!", "Great choice!", "Wunderbar.", "C'est noté !", "Oh dear.", "Anything else?", "Is there anything else?"],
     )  # fmt: skip
     def test_what_is_only_acknowledged_or_praised_is_the_title(self, answer):
         talked = [*said("I am allergic to peanuts."), *said(answer, role="assistant")]
