@@ -85,7 +85,9 @@ _MOST_WORDS_OF_CHANGE: Final = 12
 """A longer sentence tells more than a change: "... and turbot was sold at a tenth of its price"."""
 
 _KINDS: Final = {
-    "home": r"(?:lives (?:in|at|on|near)|based (?:in|near)|mov(?:e|es|ed|ing)(?: from \w+)? to"
+    "home": r"(?:lives (?:in|at|on|near)|based (?:in|near)"
+    r"|mov(?:e|es|ed|ing)(?: from \w+)? to(?= (?:the |a |an )?(?-i:[^\W\d_a-z])|[^,;.]* (?:in|near) (?-i:[^\W\d_a-z])"
+    r"|(?: [^\s,;.]+){1,2} (?:house|home|flat|place|apartment|city|town|country\w*|coast|village|suburbs)\b)"
     r"|(?:lebt|wohnt)(?: jetzt)? in|zieht(?: von \w+)? nach|(?:von \w+ )?nach(?= \w+ (?:um)?gezogen)|vive(?: ahora)? en"
     r"|(?:habite(?: maintenant)?|déménagé?(?: de \w+)?) [aà]|(?:muda|mudó|mudado)(?: de \w+)? a)\b"
     r"|住在|搬[到去]|(?=[^、。]{1,12}(?:に住|[にへ]引っ越))",
@@ -94,6 +96,8 @@ _KINDS: Final = {
     r"|travaille(?: maintenant)? (?:chez|pour|[aà](?! (?:la maison|domicile|distance|(?:mi-)?temps)))"
     r"|trabaja(?: ahora)? (?:en(?! casa)|para))\b|在(?!家)(?=[^，。]{1,12}(?:工作|上班))|入职|跳槽到"
     r"|(?!(?:自宅|在宅|家)で)(?=[^、。]{1,12}(?:で働|に勤め|に転職))",
+    "job": r"(?:(?:started |got an? |has an? )?(?:(?:works?|working|worked|employed|job) as|training to be(?:come)?)"
+    r"(?= an? )|(?:arbeitet|travaille|trabaja)(?: jetzt| maintenant| ahora)? (?:als|comme|como))\b",
     "city": r"(?:works|studies) in\b(?! the (?:morning|afternoon|evening))",
     "school": r"studies at\b(?! (?:night|home|weekends))",
     "housemate": r"lives with\b",
