@@ -65,6 +65,9 @@ _CONJUNCTIONS = "and but or so because when while if that since as than then"
 _CLAUSE_OPENS: Final = frozenset(_CONJUNCTIONS.split())
 """Words after which a clause begins anew, most often with its subject."""
 
+_DENIED = re.compile(
+    r"\b(?:no|not|never|hardly|nothing|nobody|\w+n['’]t|cannot|nicht|nie|kein\w*|pas|jamais)\b", re.IGNORECASE
+)
 _TOKEN = re.compile(r"[^\W_]+(?:[-'’.@/+#_]+[^\W_]+)*[+#]{0,2}|[^\w\s]")
 _CLAUSE = re.compile(r"[^，。！？、；：,.!?;:\s「」『』（）()]+")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff]")
@@ -90,7 +93,8 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     """A headline: a phrase in the words of who is not the assistant, on one line without punctuation at its end.
 
     It is the phrase most frequent here and rarest in ``background``, never a speaker's name, and of no sentence that a
-    later one may take back. A word alone comes with its clause. Without any it is the first words said, a question
+    later one may take back. A word alone comes with its clause, and so does
+    what is denied. Without any it is the first words said, a question
     that a few words answered, or empty. Without a background terms are counted within the messages, at least one.
 
     >>> fallback_title([Message(role="user", content="I forgot the door code. What was the door code?")])
@@ -106,7 +110,8 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     phrases = _phrases(texts, rarity, speakers)
     undone = frozenset[str]().union(*(sentence.terms for place, sentence in enumerate(said) if needed[place]))
     best = max(phrases, key=lambda phrase: (phrases[phrase], undone.isdisjoint(analyze(phrase))), default="")
-    title = _headline(best if _is_phrase(best) else _clause_with(best, texts))
+    clause = _clause_with(best, texts)
+    title = _headline(clause if clause and (not _is_phrase(best) or _DENIED.search(clause)) else best)
     if not texts:  # what nobody takes back is what is still said in the end
         left = frozenset[str]().union(*(sentence.terms for place, sentence in enumerate(said) if not needed[place]))
         texts = [_run_within(said[place].text, left) for place in own]
@@ -330,9 +335,16 @@ def _is_phrase(text: str) -> bool:
 
 
 def _clause_with(word: str, texts: Sequence[str]) -> str:
-    """The first clause of several words that a word stands in, as a headline has room for it: alone it says little."""
+    """The first clause of several words that a word or phrase stands in, as a headline has room for it."""
     clauses = [clause.strip(_EDGES) for text in texts for clause in CLAUSE_END.split(text)]
-    return next((_cut(each, TITLE_LENGTH) for each in clauses if _is_phrase(each) and word in _TOKEN.findall(each)), "")
+    return next(
+        (
+            _cut(each, TITLE_LENGTH)
+            for each in clauses
+            if _is_phrase(each) and word and f" {word} " in f" {' '.join(_TOKEN.findall(each))} "
+        ),
+        "",
+    )
 
 
 def _first_words(texts: Sequence[str]) -> str:

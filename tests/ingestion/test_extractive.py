@@ -125,6 +125,14 @@ class TestTitle:
     def test_what_may_be_taken_back_beside_it_is_not(self, answer):
         assert fallback_title([*said("I take peanuts."), *said(answer, role="assistant")]) == ""
 
+    @pytest.mark.parametrize(
+        "told",
+        ["I no longer drink coffee", "I can't stand loud restaurants", "Tom has not signed the contract yet",
+         "I hardly ever watch television", "Wir fahren nie wieder nach Mallorca", "Meine Frau mag keine Katzen"],
+    )  # fmt: skip
+    def test_what_is_denied_is_told_with_the_denial(self, told):
+        assert fallback_title(said(told)) == told
+
     def test_what_only_the_assistant_says_makes_no_title(self):
         assert fallback_title(said("The report on Kafka partitions is done.", role="assistant")) == ""
 
