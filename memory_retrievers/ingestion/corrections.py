@@ -81,6 +81,8 @@ _REACTION: Final = re.compile(
     r"|^(?!how about|what about).*\b(?:who|what|where|when|why|how|which)\b.*\?",
     re.IGNORECASE,
 )
+_ACKNOWLEDGES: Final = re.compile(rf"^(?:\w+ \w+|[^,;:]* [^,;:]*(?=\?)|{'|'.join(SMALL_TALK)})\W*$", re.IGNORECASE)
+"""What an assistant answers that names nothing, in two words or by asking for more: "Great choice!"."""
 _ASKING: Final = re.compile(r"(?:who|whose|what(?! if| about)|where|when|how(?! about)|which)\b.*\?", re.IGNORECASE)
 _DAY: Final = re.compile(
     r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tonight|tomorrow|weekend|\d{1,2}(?:st|nd|rd|th)"
@@ -142,7 +144,6 @@ _DETAILS: Final = {
 }
 _WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
 CLAUSE_END: Final = re.compile(r"(?<=[,.;:!?])\s+")
-_CLAUSE_MARK: Final = re.compile("[,;:，；：、]")
 _REMARK: Final = re.compile(r"\[[^\]]*\]")  # such as "[image]", which nobody has said
 
 
@@ -187,17 +188,10 @@ class Sentence:
 
     @cached_property
     def is_bare(self) -> bool:
-        """True if it is a scrap that says little by itself, and is no question for more, no thanks and no praise.
-
-        Who is no user just acknowledges, or asks for more, in two words or a question that names nothing.
-        """
+        """True if it is a scrap that says little by itself, and is no question for more, no thanks and no praise."""
         if not (self.terms or self.details) or len(self.terms) > ELLIPTICAL or len(self.text) > BARE_LENGTH:
             return False
-        words = [word.casefold() for word in _WORD.findall(self.text) if word.isalpha()]
-        names = self.details.keys() - {_OPENING} or _CLAUSE_MARK.search(self.text)
-        if not (is_of_user(self.speaker) or names) and (
-            len(words) == 2 or (len(words) > 1 and self.text.endswith("?")) or SMALL_TALK.issuperset(words)  # noqa: PLR2004
-        ):
+        if not (is_of_user(self.speaker) or self.details.keys() - {_OPENING}) and _ACKNOWLEDGES.search(self.text):
             return False
         reacts = (_REACTION, _NEGATES_NOTHING, cues.GREETING, cues.FAREWELL)
         return not any(each.search(self.text) for each in reacts)

@@ -93,9 +93,8 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     """A headline: a phrase in the words of who is not the assistant, on one line without punctuation at its end.
 
     It is the phrase most frequent here and rarest in ``background``, never a speaker's name, and of no sentence that a
-    later one may take back. A word alone comes with its clause, and so does
-    what is denied. Without any it is the first words said, a question
-    that a few words answered, or empty. Without a background terms are counted within the messages, at least one.
+    later one may take back. A word alone, and what is denied, comes with its clause. Without any it is the first words
+    said, a question that a few words answered, or empty. Without a background terms are counted within the messages.
 
     >>> fallback_title([Message(role="user", content="I forgot the door code. What was the door code?")])
     'Door code'
@@ -337,14 +336,8 @@ def _is_phrase(text: str) -> bool:
 def _clause_with(word: str, texts: Sequence[str]) -> str:
     """The first clause of several words that a word or phrase stands in, as a headline has room for it."""
     clauses = [clause.strip(_EDGES) for text in texts for clause in CLAUSE_END.split(text)]
-    return next(
-        (
-            _cut(each, TITLE_LENGTH)
-            for each in clauses
-            if _is_phrase(each) and word and f" {word} " in f" {' '.join(_TOKEN.findall(each))} "
-        ),
-        "",
-    )
+    found = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)").search
+    return next((_cut(each, TITLE_LENGTH) for each in clauses if word and _is_phrase(each) and found(each)), "")
 
 
 def _first_words(texts: Sequence[str]) -> str:

@@ -71,12 +71,7 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
 
 
 def share_of_plan(plans: Sequence[Period], asked: Sequence[Period]) -> float:
-    """How well plans fit what is asked for: 1 for a plan within, half for one that may be on other days; else 0.
-
-    Args:
-        plans: Periods that a text names.
-        asked: Periods that a question names.
-    """
+    """How well plans fit what is asked for: 1 for a plan within, half for one that may be on other days; else 0."""
     found = 0.0
     for plan in plans:
         for each in asked:

@@ -284,10 +284,6 @@ def normalised(text: str, content_type: ContentType = ContentType.TEXT) -> str:
 
     Anything but plain text counts as it is, for there spaces may matter.
 
-    Args:
-        text: The text of a fact.
-        content_type: What it is.
-
     >>> normalised("  the user lives  in Lyon. ")
     'The user lives in Lyon'
     """
@@ -299,12 +295,7 @@ def normalised(text: str, content_type: ContentType = ContentType.TEXT) -> str:
 
 
 def text_hash(text: str, content_type: ContentType = ContentType.TEXT) -> int:
-    """Return a number of 64 bits, with a sign, that texts have in common if they are equal when normalised.
-
-    Args:
-        text: The text of a fact.
-        content_type: What it is.
-    """
+    """Return a number of 64 bits, with a sign, that texts have in common if they are equal when normalised."""
     said = normalised(text, content_type).encode()
     return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest(), signed=True)
 

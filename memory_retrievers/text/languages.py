@@ -116,11 +116,7 @@ _ACCENT: Final = re.compile("(?<=[a-zA-Z])[\u0300-\u036f]+")
 
 
 def language_of(words: Iterable[str], *, english: frozenset[str]) -> str | None:
-    """The language of a text other than English; None where it is English, or is uncertain.
-
-    Args:
-        words: The words of the text, in lower case.
-        english: Stop words of English.
+    """The language of words in lower case other than English, whose stop words are given; None where it is uncertain.
 
     >>> language_of("wir haben am montag gekocht".split(), english=frozenset())
     'german'

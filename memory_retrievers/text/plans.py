@@ -106,8 +106,6 @@ _LASTING: Final = re.compile(
     rf"\b(?:(?:has|have|hasn't|haven't)\b[^.;]* for|seit|depuis|desde hace) {NUMBER} {UNIT}\b"
     rf"|\b{NUMBER} {UNIT} (?:old|pregnant|alt|schwanger|de edad)\b|\b(?:enceinte|embarazada) de {NUMBER} {UNIT}\b"
 )
-"""How long something has lasted, which began so long before it is said."""
-
 _ROUGHLY: Final = re.compile(
     r"\b(?:currently|recently|lately|right now|at (?:the moment|present)|the other day|derzeit|zur ?zeit|momentan"
     r"|aktuell|neulich|kurzlich|(?:vor|seit) kurzem|actuellement|recemment|en ce moment|il y a peu|depuis peu"
@@ -131,10 +129,9 @@ _PART_OF_MONTH: Final = (
     r"(?:in|for|im|en|para|until|till|(?:end|beginning|start|middle) of|early|late|mid|ende|anfang|mitte|ab|bis"
     r"|fin|debut|mi|(?:finales|fines|principios|mediados|partir) de|hasta|a partir d(?=')|au mois de)[ '-]"
 )
-_PARTS: Final = (
-    re.compile(r"\b(?:beginning|start|early|anfang|debut|principios)\b"),
-    re.compile(r"\b(?:middle|mid|mitte|mi|mediados)\b"),
-    re.compile(r"\b(?:end|late|fin|finales|fines)\b|ende\b|[底末]"),
+_PART: Final = re.compile(
+    r"\b(beginning|start|early|anfang|debut|principios)\b|\b(middle|mid|mitte|mi|mediados)\b"
+    r"|(\b(?:end|late|fin|finales|fines)\b|ende\b|[底末])"
 )
 _DAYS_OF_HABITS: Final = re.compile(
     rf"\b(?:{any_of(WEEKDAYS)})\b|\b{_PART_OF_MONTH}(?:{any_of(MONTHS)})\b|\bthe \d+(?:st|nd|rd|th)\b"
@@ -277,8 +274,7 @@ def _told(match: re.Match[str]) -> dict[str, str]:
 def _days_from(match: re.Match[str], today: datetime) -> Period:
     """A day so many days or weeks from another one; all of them, where something lasts for so long."""
     told = _told(match)
-    base = told["base"]
-    first = _on(_DAYS_ON[base], today) if base in _DAYS_ON else _weekday(WEEKDAYS[base], today)
+    first = _on(_DAYS_ON[base], today) if (base := told["base"]) in _DAYS_ON else _weekday(WEEKDAYS[base], today)
     days = days_of(told["count"], told["unit"]) if "count" in told else 14 if "quinze" in match[0] else 7
     last = _on(days, first.since)
     return Period(first.since, last.since) if "lasts" in told else last
@@ -288,7 +284,8 @@ def _part_of(words: str, whole: Period) -> Period:
     """The third of a period, of 31 days at most, that words name, such as "early" and "end of"; else all of it."""
     third = timedelta(days=min(-((whole.since - whole.until).days // 3), 31))
     bounds = whole.since, whole.since + third, whole.until - third, whole.until
-    return next((Period(*bounds[place : place + 2]) for place, part in enumerate(_PARTS) if part.search(words)), whole)
+    place = part.lastindex or 1 if (part := _PART.search(words)) else 0
+    return Period(*bounds[place - 1 : place + 1]) if place else whole
 
 
 def _month(number: int, today: datetime) -> Period:
@@ -370,9 +367,7 @@ _WHICH: Final = (
 )
 _BASE: Final = any_of(WEEKDAYS, {word: 0 for word in _DAYS_ON if word.isascii()})
 _COUNTED: Final = f"{NUMBER.replace('(', '(?P<count>', 1)} {UNIT.replace('(', '(?P<unit>', 1)}"
-_NEXT_WEEK: Final = (
-    r"(?:next week|(?:der )?nachste[rn]? woche|(?:de )?la (?:semaine prochaine|semana que viene|proxima semana))"
-)
+_NEXT_WEEK: Final = r"(?:next week|nachste[rn]? woche|(?:de )?la (?:semaine prochaine|semana que viene|proxima semana))"
 _LATIN_DAYS: Final = {word: 0 for word in _DAYS_ON if word.isascii() and word not in {"morgen", "manana"}}
 _WITH_DAY: Final = rf"(?:\b(?:{any_of(WEEKDAYS)}),? (?:the |den |dem )?)?"
 _DATES: Final[tuple[Expression, ...]] = (
@@ -432,7 +427,7 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     ),
     (
         re.compile(
-            rf"\b({any_of(WEEKDAYS)}),? (?:of |in )?{_NEXT_WEEK}\b"
+            rf"\b({any_of(WEEKDAYS)}),? (?:of |in |der )?{_NEXT_WEEK}\b"
             rf"|\b{_NEXT_WEEK},? (?:on |am |el )?({any_of(WEEKDAYS)})\b"
         ),
         lambda match, today: _weekday(WEEKDAYS[given(match)[0]], today, week=1),
@@ -513,20 +508,13 @@ _SOON: Final = re.compile(
     r"\b(?:coming up|upcoming|soon|(?:next|coming) (?:few )?days|demnachst|bald|(?:nachsten|kommenden) (?:\w+ )?tagen?"
     r"|prochainement|bientot|prochains jours|pronto|proximos dias|proximamente)\b|最近|近いうち|今後|接下来|这几天"
 )
-
 _UNTIL: Final = re.compile(
-    r"(?<!day )(?<!tag )(?<!woch )(?<!\d )(?<!\. )\b(?:by|until|till|before|bis|jusqu'\w+|d'ici|avant|hasta|antes)\b"
+    r"(?<!day )(?<!tag )(?<!woch )(?<!\d )\b(?:by|until|till|before|bis|jusqu'\w+|d'ici|hasta)\b"
 )
-"""What asks for all that is from now on; "Friday until Sunday" does not."""
 
 
 def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
-    """The periods from today on that a question names: as in :func:`days_ahead`, and what is coming up in two weeks.
-
-    Args:
-        text: The question.
-        today: Any moment of the day when it is asked.
-    """
+    """The periods from today on that a question names: as in :func:`days_ahead`, and what is coming up in two weeks."""
     day, left = midnight(today), plain(text)
     is_from_now = _UNTIL.search(left) is not None
     found = [Period(day if is_from_now else max(each.since, day), each.until) for each in days_ahead(text, today=today)]
@@ -565,11 +553,7 @@ _WORD: Final = re.compile(r"[^\W\d_]{2,}")
 
 
 def asks_for_plans(text: str, *, says_little: Container[str]) -> bool:
-    """Whether a question that names days ahead asks for what there is then, and for nothing else.
-
-    Args:
-        text: The question.
-        says_little: Words in lower case, without accents, that may stand in it as well.
+    """Whether a question that names days ahead asks for what there is then, and has no words but such that say little.
 
     >>> asks_for_plans("What do I have today?", says_little={"what", "do", "i", "today"})
     True
