@@ -40,8 +40,8 @@ from memory_retrievers.text import one_line
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Embedded
-    from memory_retrievers.protocols import LanguageModel
     from memory_retrievers.retrieval.retriever import HybridRetriever
+    from memory_retrievers.storage.options import ResolvedOptions
 
 
 RECENT_EPISODES: Final = 20  # number of the scope's newest episodes that a segment's surprise is measured against
@@ -331,40 +331,27 @@ class _LeaseLostError(Exception):
     """The claim on the queue was lost to another process."""
 
 
-def pipeline_of(
-    store: MemoryStore,
-    retriever: HybridRetriever,
-    *,
-    language_model: LanguageModel | None,
-    segmenter: Segmenter | None,
-    judge: Judge | None,
-    settings: IngestionSettings,
-    review_settings: ReviewSettings,
-) -> IngestionPipeline:
-    """Build the write path over a store.
+def pipeline_of(store: MemoryStore, retriever: HybridRetriever, options: ResolvedOptions) -> IngestionPipeline:
+    """Build the write path over a store: by the language model where there is one, else by rules, which make no facts.
 
     Args:
         store: Store to write to.
         retriever: Finds the known facts for consolidation.
-        language_model: Segments, judges and consolidates; None uses rules, and makes no facts.
-        settings: Settings of ingestion.
-        review_settings: Settings of reviews.
-        segmenter: Cuts conversations; None takes the language model's or the one by rules.
-        judge: Rates what was retrieved; None likewise.
+        options: Options of the store.
     """
-    consolidator = None
-    if language_model is not None:
-        consolidator = FactConsolidator(store, retriever, language_model, settings)
-        segmenter = LanguageModelSegmenter(language_model) if segmenter is None else segmenter
-        judge = LanguageModelJudge(language_model) if judge is None else judge
+    model, segmenter, judge = options.language_model, options.segmenter, options.judge
+    if segmenter is None:
+        segmenter = OfflineSegmenter() if model is None else LanguageModelSegmenter(model)
+    if judge is None:
+        judge = OfflineJudge() if model is None else LanguageModelJudge(model)
     return IngestionPipeline(
         store,
-        segmenter=OfflineSegmenter() if segmenter is None else segmenter,
-        judge=OfflineJudge() if judge is None else judge,
-        consolidator=consolidator,
-        settings=settings,
-        review_settings=review_settings,
-        actor=None if language_model is None else str(getattr(language_model, "name", type(language_model).__name__)),
+        segmenter=segmenter,
+        judge=judge,
+        consolidator=None if model is None else FactConsolidator(store, retriever, model, options.ingestion),
+        settings=options.ingestion,
+        review_settings=options.review,
+        actor=None if model is None else str(getattr(model, "name", type(model).__name__)),
     )
 
 

@@ -71,15 +71,7 @@ class Engine:
         """The write path; made at its first use."""
         from memory_retrievers.ingestion.pipeline import pipeline_of
 
-        return pipeline_of(
-            self.store,
-            self.retriever,
-            language_model=self._parts.language_model,
-            segmenter=self._parts.segmenter,
-            judge=self._parts.judge,
-            settings=self._parts.ingestion,
-            review_settings=self._parts.review,
-        )
+        return pipeline_of(self.store, self.retriever, self._parts)
 
     @functools.cached_property
     def manager(self) -> MemoryManager:
@@ -127,7 +119,7 @@ class Engine:
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """What another holder of this store must ask for, see :attr:`ResolvedOptions.settings`."""
+        """What another holder of this store must ask for, see :meth:`ResolvedOptions.settings_with`."""
         return self._parts.settings_with(self.store.embedder.id)
 
     def close(self) -> None:
@@ -190,4 +182,5 @@ def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Cal
     except OSError as error:
         raise refusal(directory, error) from error
     file = directory / STORE_FILE
-    return share(directory, settings=parts.settings, build=lambda: Engine(parts, in_file(parts, file)))
+    settings = parts.settings_with(parts.embedder.id)
+    return share(directory, settings=settings, build=lambda: Engine(parts, in_file(parts, file)))

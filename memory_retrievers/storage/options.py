@@ -177,13 +177,8 @@ class ResolvedOptions:
         """Modes of the files that are created."""
         return SHARED_GROUP if self.shared_group else PRIVATE
 
-    @property
-    def settings(self) -> tuple[object, ...]:
-        """Options on which two holders of one store must agree: the embedder by name, the rest by equality."""
-        return self.settings_with(self.embedder.id)
-
     def settings_with(self, embedder_id: str) -> tuple[object, ...]:
-        """Return :attr:`settings` for an embedder of this name, after the store has changed its embedder."""
+        """Options on which two holders of one store must agree: the embedder by its name now, the rest by equality."""
         others = (each.name for each in fields(self) if each.name not in {"embedder", "language_model"})
         return (embedder_id, *(getattr(self, name) for name in others))
 
