@@ -8,6 +8,7 @@ transaction is undone, the embedder or hook is asked outside, or the snapshot lo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -127,42 +128,128 @@ def confirmed(known: SemanticMemory, draft: SemanticDraft, *, now: datetime) -> 
     return after.model_copy(update={"source_episodic_ids": sources, "last_confirmed_at": now})
 
 
-def near_facts(
-    pending: Sequence[PendingDraft],
-    passages: Sequence[Sequence[NewPassage]],
-    *,
-    ledger: SQLLedger,
-    dense: VectorIndex,
-    settings: IngestionSettings | None,
-    now: datetime,
-) -> tuple[NearFact, ...]:
-    """Find the facts that a single new one may contradict but does not replace, nearest first; before it is stored.
+class PendingDraft(NamedTuple):
+    """A draft on its way into the store."""
 
-    Args:
-        pending: What is to be stored.
-        passages: The passages of each.
-        ledger: Where facts are.
-        dense: Finds the nearest.
-        settings: What is near, and whether details are compared; None finds none.
-        now: The moment of pending.
-    """
-    fact = pending[0].memory
-    if settings is None or len(pending) != 1 or not isinstance(fact, SemanticMemory) or not passages[0]:
-        return ()
-    if not settings.compare_details or not _is_comparable(fact):
-        return ()
-    with ledger.snapshots.comparing(), ledger.database.reading():
-        selection = Selection(scope=fact.scope, kind=Kind.SEMANTIC, now=now)
-        hits = dense.search(passages[0][0].vector, selection, limit=NEAREST)
-        found = ledger.facts.comparable(hits.memories, longest=COMPARED_CHARACTERS)
-    compared = [(found[row], cosine) for row, cosine in zip(hits.memories, hits.scores, strict=True) if row in found]
-    places = contradicted(fact.fact, [(known.fact, cosine) for known, cosine in compared], settings=settings)
-    near = (compared[place][0] for place in islice(places, MOST_NEAR))
-    return tuple(
-        NearFact.trusted({"id": known.id, "fact": known.fact, "valid_at": known.valid_at})
-        for known in near
-        if known.id != pending[0].replaces
-    )
+    draft: Draft  # what is to be stored
+    memory: AnyMemory  # the memory that it becomes if it is new
+    replaces: str | None = None  # the id of a fact that it holds instead of
+
+
+@dataclass(frozen=True, slots=True)
+class PendingDrafts:
+    """Drafts on their way into the store together."""
+
+    ledger: SQLLedger  # where facts are
+    drafts: Sequence[PendingDraft]  # what is to be stored
+    now: datetime  # their moment
+
+    def replaced(self) -> dict[int, SemanticMemory]:
+        """The facts that drafts replace, by the place of each.
+
+        Raises:
+            NotFoundError: There is no such memory.
+            ValidationError: It is no fact, or something else replaces it already.
+        """
+        leaving: dict[int, SemanticMemory] = {}
+        for place, (_, memory, id) in enumerate(self.drafts):  # noqa: A001
+            if id is None:
+                continue
+            found = self.ledger.get(scope=memory.scope, id=id)
+            if found is None or found.has_expired(self.now):
+                raise NotFoundError(f"Memory not found: {id}; nothing was stored")
+            if not isinstance(found, SemanticMemory) or not isinstance(memory, SemanticMemory):
+                raise ValidationError(f"only a fact can replace a fact, and {found.id} or what is stored is an episode")
+            if found.replaced_by is not None:
+                raise ValidationError(
+                    f"{found.id} was replaced by {found.replaced_by} already: replace that one; nothing was stored"
+                )
+            leaving[place] = found
+        return leaving
+
+    def near(
+        self, passages: Sequence[Sequence[NewPassage]], dense: VectorIndex, settings: IngestionSettings | None
+    ) -> tuple[NearFact, ...]:
+        """Find the facts that a single new one may contradict but does not replace, nearest first; before it is stored.
+
+        Args:
+            passages: The passages of each draft.
+            dense: Finds the nearest.
+            settings: What is near, and whether details are compared; None finds none.
+        """
+        fact = self.drafts[0].memory
+        if settings is None or len(self.drafts) != 1 or not isinstance(fact, SemanticMemory) or not passages[0]:
+            return ()
+        if not settings.compare_details or not _is_comparable(fact):
+            return ()
+        with self.ledger.snapshots.comparing(), self.ledger.database.reading():
+            selection = Selection(scope=fact.scope, kind=Kind.SEMANTIC, now=self.now)
+            hits = dense.search(passages[0][0].vector, selection, limit=NEAREST)
+            found = self.ledger.facts.comparable(hits.memories, longest=COMPARED_CHARACTERS)
+        near = zip(hits.memories, hits.scores, strict=True)
+        compared = [(found[row], cosine) for row, cosine in near if row in found]
+        places = contradicted(fact.fact, [(known.fact, cosine) for known, cosine in compared], settings=settings)
+        return tuple(
+            NearFact.trusted({"id": known.id, "fact": known.fact, "valid_at": known.valid_at})
+            for known, _ in (compared[place] for place in islice(places, MOST_NEAR))
+            if known.id != self.drafts[0].replaces
+        )
+
+    def store(
+        self,
+        passages: Sequence[Sequence[NewPassage]],
+        add: Callable[[Sequence[AnyMemory], Sequence[Sequence[NewPassage]]], object],
+        *,
+        allow_duplicates: bool,
+    ) -> list[AnyMemory]:
+        """Store what is new, confirm what is known, and end what is replaced, inside a transaction.
+
+        Args:
+            passages: The passages of each draft.
+            add: Stores memories, each with its passages.
+            allow_duplicates: Everything is new; otherwise only facts are with an id of the caller's.
+
+        Returns:
+            The memory of each draft; a known one is marked by ``duplicate_of``.
+        """
+        leaving = self.replaced()
+        drafts = [] if allow_duplicates else [each for each, *_ in self.drafts if isinstance(each, SemanticDraft)]
+        unnamed = [draft for draft in drafts if draft.id is None]
+        known = KnownFacts(self.ledger, unnamed, now=self.now) if drafts else None
+        states: dict[MemoryKey, AnyMemory] = {}
+        keys: list[MemoryKey] = []
+        new: dict[int, None] = {}
+        for place, (draft, memory, _) in enumerate(self.drafts):
+            twin = known.find(draft) if known is not None and isinstance(draft, SemanticDraft) else None
+            if twin is not None and isinstance(draft, SemanticDraft):
+                state = states.get(twin.key, twin)
+                assert isinstance(state, SemanticMemory)  # noqa: S101 - it is the twin
+                states[twin.key] = confirmed(state, draft, now=self.now)
+            else:
+                new[place] = None
+                states[memory.key] = memory
+                if known is not None and isinstance(memory, SemanticMemory):
+                    known.add(memory)
+            keys.append(memory.key if twin is None else twin.key)
+        add([states[keys[place]] for place in new], [passages[place] for place in new])
+        for key in states.keys() - {keys[place] for place in new}:
+            self.ledger.replace(states[key])
+            self.ledger.events.note([key], MemoryEventType.CONFIRMED, at=self.now)
+        stored = [
+            states[key] if place in new else states[key].model_copy(update={"duplicate_of": key.id})
+            for place, key in enumerate(keys)
+        ]
+        for place, old in leaving.items():
+            self._end(old, by=stored[place])
+        return stored
+
+    def _end(self, fact: SemanticMemory, *, by: AnyMemory) -> None:
+        """Let something else hold instead of a fact, from when it holds, at the latest from now on; not itself."""
+        if fact.id == by.id or not isinstance(by, SemanticMemory):
+            return
+        until = fact.invalid_at or max(fact.valid_at, min(self.now, by.valid_at))
+        self.ledger.replace(fact.model_copy(update={"invalid_at": until, "updated_at": self.now, "replaced_by": by.id}))
+        self.ledger.events.note([fact.key], MemoryEventType.SUPERSEDED, at=self.now)
 
 
 def _is_comparable(fact: SemanticMemory) -> bool:
@@ -172,103 +259,6 @@ def _is_comparable(fact: SemanticMemory) -> bool:
         and fact.invalid_at is None
         and len(fact.fact) <= COMPARED_CHARACTERS
     )
-
-
-class PendingDraft(NamedTuple):
-    """A draft on its way into the store."""
-
-    draft: Draft  # what is to be stored
-    memory: AnyMemory  # the memory that it becomes if it is new
-    replaces: str | None = None  # the id of a fact that it holds instead of
-
-
-def store_drafts(
-    pending: Sequence[PendingDraft],
-    passages: Sequence[Sequence[NewPassage]],
-    *,
-    ledger: SQLLedger,
-    add: Callable[[Sequence[AnyMemory], Sequence[Sequence[NewPassage]]], object],
-    allow_duplicates: bool,
-    now: datetime,
-) -> list[AnyMemory]:
-    """Store what is new and confirm what is known, inside a transaction.
-
-    Args:
-        pending: What is to be stored.
-        passages: The passages of each.
-        ledger: Where facts are.
-        add: Stores memories, each with its passages.
-        allow_duplicates: Everything is new; otherwise only facts are with an id of the caller's.
-        now: The moment of pending.
-
-    Returns:
-        The memory of each draft; a known one is marked by ``duplicate_of``.
-    """
-    open_facts = [] if allow_duplicates else [each.draft for each in pending if isinstance(each.draft, SemanticDraft)]
-    known = KnownFacts(ledger, [draft for draft in open_facts if draft.id is None], now=now) if open_facts else None
-    states: dict[MemoryKey, AnyMemory] = {}
-    keys: list[MemoryKey] = []
-    new: list[int] = []
-    for place, (draft, memory, _) in enumerate(pending):
-        twin = known.find(draft) if known is not None and isinstance(draft, SemanticDraft) else None
-        if twin is not None and isinstance(draft, SemanticDraft):
-            state = states.get(twin.key, twin)
-            assert isinstance(state, SemanticMemory)  # noqa: S101 - it is the twin
-            states[twin.key] = confirmed(state, draft, now=now)
-        else:
-            new.append(place)
-            states[memory.key] = memory
-            if known is not None and isinstance(memory, SemanticMemory):
-                known.add(memory)
-        keys.append(memory.key if twin is None else twin.key)
-    add([states[keys[place]] for place in new], [passages[place] for place in new])
-    for key in states.keys() - {keys[place] for place in new}:
-        ledger.replace(states[key])
-        ledger.events.note([key], MemoryEventType.CONFIRMED, at=now)
-    added = set(new)
-    return [
-        states[key] if place in added else states[key].model_copy(update={"duplicate_of": key.id})
-        for place, key in enumerate(keys)
-    ]
-
-
-def require_replaceable(pending: PendingDraft, found: AnyMemory | None, *, now: datetime) -> SemanticMemory:
-    """Return the fact that a draft replaces.
-
-    Args:
-        pending: What is to be stored.
-        found: The memory of the id that it names; None if there is none.
-        now: The moment of pending.
-
-    Raises:
-        NotFoundError: There is no such memory.
-        ValidationError: It is no fact, or something else replaces it already.
-    """
-    if found is None or found.has_expired(now):
-        raise NotFoundError(f"Memory not found: {pending.replaces}; nothing was stored")
-    if not isinstance(found, SemanticMemory) or not isinstance(pending.memory, SemanticMemory):
-        raise ValidationError(f"only a fact can replace a fact, and {found.id} or what is stored is an episode")
-    if found.replaced_by is not None:
-        raise ValidationError(
-            f"{found.id} was replaced by {found.replaced_by} already: replace that one; nothing was stored"
-        )
-    return found
-
-
-def replace_fact(old: SemanticMemory, new: AnyMemory, *, ledger: SQLLedger, now: datetime) -> None:
-    """Let one fact hold instead of another, from when it holds itself, at the latest from now on.
-
-    Args:
-        old: The fact that no longer holds.
-        new: What holds instead; the fact itself if it was only stated again, and then nothing happens.
-        ledger: Where both are.
-        now: The moment of pending.
-    """
-    if old.id == new.id or not isinstance(new, SemanticMemory):
-        return
-    until = old.invalid_at or max(old.valid_at, min(now, new.valid_at))
-    ledger.replace(old.model_copy(update={"invalid_at": until, "updated_at": now, "replaced_by": new.id}))
-    ledger.events.note([old.key], MemoryEventType.SUPERSEDED, at=now)
 
 
 class NotPrepared(BaseException):

@@ -34,16 +34,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import MAX_PAGE, ForgottenMessages, PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
 from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
-from memory_retrievers.storage.drafts import (
-    Attempt,
-    NotPrepared,
-    PendingDraft,
-    confirmed,
-    near_facts,
-    replace_fact,
-    require_replaceable,
-    store_drafts,
-)
+from memory_retrievers.storage.drafts import Attempt, NotPrepared, PendingDraft, PendingDrafts, confirmed
 from memory_retrievers.storage.embedder import StoreEmbedder
 from memory_retrievers.storage.open_episodes import OpenEpisodes
 from memory_retrievers.storage.tracing import EMBED, observer_of_stages
@@ -501,37 +492,33 @@ class MemoryStore:
         now = self.now()
         replaced = [*replacing, *[None] * (len(drafts) - len(replacing))]
         admitted = zip(self._all_admitted(drafts), replaced, strict=True)
-        pending = [PendingDraft(kept, complete(kept, now=now), old) for kept, old in admitted if kept is not None]
-        if not pending:
+        prepared = [PendingDraft(kept, complete(kept, now=now), old) for kept, old in admitted if kept is not None]
+        if not prepared:
             if together is not None:
                 with self.ledger.transaction(*{draft.scope for draft in drafts}):
                     together([], [])
             return []
-        self._replaced_by(pending, now=now)  # what is wrong is refused before anything is embedded
+        pending = PendingDrafts(self.ledger, prepared, now)
+        pending.replaced()  # what is wrong is refused before anything is embedded
         similar: tuple[NearFact, ...] = ()
 
         def look(passages: list[list[NewPassage]]) -> None:
             nonlocal similar
-            similar = near_facts(pending, passages, ledger=self.ledger, dense=self.dense, settings=near, now=now)
+            similar = pending.near(passages, self.dense, near)
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
             if replace:
-                self.remove(list(self.ledger.present([each.memory.key for each in pending])), event=None)
-            leaving = self._replaced_by(pending, now=now)
-            memories = store_drafts(
-                pending, passages, ledger=self.ledger, add=self.add, allow_duplicates=allow_duplicates, now=now
-            )
-            for place, old in leaving.items():
-                replace_fact(old, memories[place], ledger=self.ledger, now=now)
+                self.remove(list(self.ledger.present([each.memory.key for each in prepared])), event=None)
+            memories = pending.store(passages, self.add, allow_duplicates=allow_duplicates)
             if together is not None:
                 together(memories, passages)
             if (request := under_way.get()) is not None:
                 request.note_made(memories)
-                request.quoted.update(MemoryKey(scope=pending[0].memory.scope, id=each.id) for each in similar)
+                request.quoted.update(MemoryKey(scope=prepared[0].memory.scope, id=each.id) for each in similar)
             return memories
 
-        texts = [passage_texts(each.memory, searched=self.searched) for each in pending]
-        affected = affected_scopes((each.memory.scope, replace) for each in pending)
+        texts = [passage_texts(each.memory, searched=self.searched) for each in prepared]
+        affected = affected_scopes((each.memory.scope, replace) for each in prepared)
         stored = self.write(texts, change, within=affected, known=known, look=look)
         return [_with_similar(memory, similar) for memory in stored] if similar else stored
 
@@ -549,14 +536,6 @@ class MemoryStore:
             self.ledger.replace(after)
             self.ledger.events.note([key], MemoryEventType.CONFIRMED, at=now)
             return after.model_copy(update={"duplicate_of": after.id})
-
-    def _replaced_by(self, pending: Sequence[PendingDraft], *, now: datetime) -> dict[int, SemanticMemory]:
-        """The facts that pending replace, by the place of each."""
-        return {
-            place: require_replaceable(each, self.ledger.get(scope=each.memory.scope, id=each.replaces), now=now)
-            for place, each in enumerate(pending)
-            if each.replaces is not None
-        }
 
     def invalidate(self, id: str, *, scope: str) -> SemanticMemory:
         """Mark a fact as no longer true; it is kept but no longer found.
