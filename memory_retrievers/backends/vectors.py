@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -25,30 +24,12 @@ _STREAMED: Final = 8_192  # rows per piece where a scope is too large for a snap
 _ROUNDING: Final = 1e-5  # more than the product of two unit vectors can be off by
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(NamedTuple):
     """Vectors as parallel arrays: ascending passage ids, memory rows, and a matrix (n, d)."""
 
     ids: NDArray[np.int64]
     memories: NDArray[np.int64]
     matrix: Vectors
-
-    def taken(self, rows: NDArray[np.int64]) -> _Block:
-        """Return a block of these rows alone, in their order."""
-        return _Block(self.ids[rows], self.memories[rows], self.matrix[rows])
-
-    def followed(self, other: _Block) -> _Block:
-        """Join two blocks; all ids of the other are higher."""
-        if not len(self.ids) or not len(other.ids):
-            return self if len(self.ids) else other
-        return _Block(
-            np.concatenate((self.ids, other.ids)),
-            np.concatenate((self.memories, other.memories)),
-            np.concatenate((self.matrix, other.matrix)),
-        )
-
-
-_EMPTY: Final = _Block(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 0), np.float32))
 
 
 class ExactVectorIndex:
@@ -115,15 +96,17 @@ class ExactVectorIndex:
         return found
 
     def _streamed(self, passages: NDArray[np.int64], vector: Vector, limit: int) -> Hits:
-        """Search a scope too large for a snapshot in pieces, keeping only the best."""
-        best, rows = _EMPTY, np.empty(0, np.int64)
+        """Search a scope too large for a snapshot in pieces, keeping only the ids of the best."""
+        ids, cosines = np.empty(0, np.int64), np.empty(0, np.float32)
         for start in range(0, len(passages), _STREAMED):
-            block = best.taken(rows).followed(self._read(passages[start : start + _STREAMED].tolist()))
-            best, rows = block, _near(similarities(block.matrix, vector), limit)
-        return _ranked(best, rows, vector, limit) if len(rows) else Hits([], [], [])
+            block = self._read(passages[start : start + _STREAMED].tolist())
+            ids, cosines = np.append(ids, block.ids), np.append(cosines, similarities(block.matrix, vector))
+            near = _near(cosines, limit)
+            ids, cosines = ids[near], cosines[near]
+        return self._best(ids.tolist(), vector, limit)
 
     def _best(self, passages: Sequence[int], vector: Vector, limit: int) -> Hits:
-        """Score those passages that an approximate index has found and that are still there."""
+        """Score those passages that were found and that are still there."""
         block = self._read(passages)
         rows = np.flatnonzero(block.memories)
         return _ranked(block, rows, vector, limit) if len(rows) else Hits([], [], [])

@@ -5,9 +5,9 @@ A prompt goes in, a checked object comes out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import pydantic
 from pydantic import BaseModel
@@ -25,85 +25,11 @@ from memory_retrievers.protocols import LanguageModel
 if TYPE_CHECKING:
     import httpx
 
-    from memory_retrievers.models import JsonObject
 
 SERVER_TIMEOUT: Final = 300.0
 """Seconds to wait for the answer of a server: a small machine takes minutes for a long conversation."""
 
 _NO_SCHEMA: Final = frozenset({400, 404, 422, 501})  # statuses with which a server refuses ``response_format``
-
-
-class _Runnable(Protocol):
-    def with_structured_output(self, schema: type[BaseModel], *, include_raw: bool) -> _Runnable: ...
-
-    def invoke(self, input: list[tuple[str, str]], config: JsonObject) -> object: ...
-
-
-def _ask_langchain(model: _Runnable, system: str, user: str, schema: type[BaseModel], /) -> object:
-    """Ask a LangChain chat model by its own tools."""
-    try:
-        runnable = model.with_structured_output(schema, include_raw=True)
-    except NotImplementedError:
-        return _ask_langchain_plainly(model, system, user, schema)
-    try:
-        reply = _invoked(runnable, system, user)
-    except ValueError as error:  # that of pydantic, of json, or LangChain's own
-        raise UnusableAnswerError(f"LangChain could not read it ({type(error).__name__})") from error
-    if not (isinstance(reply, dict) and {"raw", "parsed"} <= reply.keys()):
-        return reply
-    return _said(reply["raw"]) if reply["parsed"] is None else reply["parsed"]
-
-
-def _ask_langchain_plainly(model: _Runnable, system: str, user: str, schema: type[BaseModel], /) -> object:
-    return _said(_invoked(model, in_plain_words(system, schema), user))
-
-
-def _invoked(runnable: _Runnable, system: str, user: str) -> object:
-    # The tag keeps the answer out of the token stream of a LangGraph agent within which it is asked for.
-    return runnable.invoke([("system", system), ("human", user)], {"tags": ["nostream"]})
-
-
-def _said(message: object) -> object:
-    """Return the content of a message: the arguments of its first tool call, valid or not, or else its text."""
-    if isinstance(message, str):
-        return message
-    calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
-    return calls[0]["args"] if calls else str(getattr(message, "text", ""))
-
-
-class _Message(Protocol):
-    @property
-    def content(self) -> str | None: ...
-
-
-class _Reply(Protocol):
-    @property
-    def message(self) -> _Message: ...
-
-
-class _Llm(Protocol):
-    def structured_predict(self, output_cls: type[BaseModel], prompt: object, *, system: str, user: str) -> object: ...
-
-    def chat(self, messages: Sequence[object]) -> _Reply: ...
-
-
-def _ask_llama_index(model: _Llm, system: str, user: str, schema: type[BaseModel], /) -> object:
-    """Ask a LlamaIndex LLM by tool calls or JSON, as LlamaIndex chooses for the model."""
-    from llama_index.core.prompts import ChatPromptTemplate
-
-    # Texts go in as variables: a brace in a message is no placeholder.
-    prompt = ChatPromptTemplate.from_messages([("system", "{system}"), ("user", "{user}")])
-    try:
-        return model.structured_predict(schema, prompt, system=system, user=user)
-    except (ValueError, TypeError) as error:
-        raise UnusableAnswerError(f"LlamaIndex could not read it ({type(error).__name__})") from error
-
-
-def _ask_llama_index_plainly(model: _Llm, system: str, user: str, schema: type[BaseModel], /) -> object:
-    from llama_index.core.llms import ChatMessage
-
-    turns = [("system", in_plain_words(system, schema)), ("user", user)]
-    return model.chat([ChatMessage(role=role, content=content) for role, content in turns]).message.content
 
 
 @runtime_checkable
@@ -128,6 +54,57 @@ AnyLanguageModel: TypeAlias = LanguageModel | LangChainChatModel | LlamaIndexLLM
 """A LangChain chat model, a LlamaIndex LLM, or any object with ``generate(system, user, schema)``."""
 
 
+def _ask_langchain(model: LangChainChatModel, system: str, user: str, schema: type[BaseModel], /) -> object:
+    """Ask a LangChain chat model by its own tools."""
+    try:
+        runnable = model.with_structured_output(schema, include_raw=True)
+    except NotImplementedError:
+        return _ask_langchain_plainly(model, system, user, schema)
+    try:
+        reply = _invoked(runnable, system, user)
+    except ValueError as error:  # that of pydantic, of json, or LangChain's own
+        raise UnusableAnswerError(f"LangChain could not read it ({type(error).__name__})") from error
+    if not (isinstance(reply, dict) and {"raw", "parsed"} <= reply.keys()):
+        return reply
+    return _said(reply["raw"]) if reply["parsed"] is None else reply["parsed"]
+
+
+def _ask_langchain_plainly(model: LangChainChatModel, system: str, user: str, schema: type[BaseModel], /) -> object:
+    return _said(_invoked(model, in_plain_words(system, schema), user))
+
+
+def _invoked(runnable: Any, system: str, user: str) -> object:  # noqa: ANN401 - of LangChain
+    # The tag keeps the answer out of the token stream of a LangGraph agent within which it is asked for.
+    return runnable.invoke([("system", system), ("human", user)], {"tags": ["nostream"]})
+
+
+def _said(message: object) -> object:
+    """Return the content of a message: the arguments of its first tool call, valid or not, or else its text."""
+    if isinstance(message, str):
+        return message
+    calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
+    return calls[0]["args"] if calls else str(getattr(message, "text", ""))
+
+
+def _ask_llama_index(model: LlamaIndexLLM, system: str, user: str, schema: type[BaseModel], /) -> object:
+    """Ask a LlamaIndex LLM by tool calls or JSON, as LlamaIndex chooses for the model."""
+    from llama_index.core.prompts import ChatPromptTemplate
+
+    # Texts go in as variables: a brace in a message is no placeholder.
+    prompt = ChatPromptTemplate.from_messages([("system", "{system}"), ("user", "{user}")])
+    try:
+        return model.structured_predict(schema, prompt, system=system, user=user)
+    except (ValueError, TypeError) as error:
+        raise UnusableAnswerError(f"LlamaIndex could not read it ({type(error).__name__})") from error
+
+
+def _ask_llama_index_plainly(model: Any, system: str, user: str, schema: type[BaseModel], /) -> object:  # noqa: ANN401
+    from llama_index.core.llms import ChatMessage
+
+    turns = [("system", in_plain_words(system, schema)), ("user", user)]
+    return model.chat([ChatMessage(role=role, content=content) for role, content in turns]).message.content
+
+
 def adapt(model: AnyLanguageModel) -> LanguageModel:
     """The model in the package's shape: it answers with an object that fits, or raises LanguageModelError.
 
@@ -150,11 +127,9 @@ def _asks(model: object) -> tuple[Ask, Ask]:
     if isinstance(model, type):
         raise ConfigurationError(f"{model.__qualname__} is a class: give an instance of it")
     if isinstance(model, LangChainChatModel):  # first: it has a generate method too, of another kind
-        runnable = cast("_Runnable", model)
-        return partial(_ask_langchain, runnable), partial(_ask_langchain_plainly, runnable)
+        return partial(_ask_langchain, model), partial(_ask_langchain_plainly, model)
     if isinstance(model, LlamaIndexLLM):
-        llm = cast("_Llm", model)
-        return partial(_ask_llama_index, llm), partial(_ask_llama_index_plainly, llm)
+        return partial(_ask_llama_index, model), partial(_ask_llama_index_plainly, model)
     if callable(generate := getattr(model, "generate", None)):
         ask = _ask_of(generate)
         return ask, ask
