@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from memory_retrievers.backends.sql.connection import Connection, Part, Whole, scope_id_of
-from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json, readable
+from memory_retrievers.backends.sql.rows import OF_SCOPE, UNREADABLE, encode_json, readable
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models.contents import StoredCharacter
 from memory_retrievers.models.scenes import CharacterState
 
-_OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _IN_COLUMNS: Final = {"name", "known_events"}
 _INSERT: Final = """INSERT INTO characters (scope_id, name, known_events, state) VALUES (?, ?, ?, ?)
     ON CONFLICT (scope_id, name)"""
@@ -28,7 +27,7 @@ class SQLCharacters(Part):
     def all(self, scope: str) -> list[CharacterState]:
         """List the scope's characters, in the order in which they were first stored."""
         found = self.query(
-            f"SELECT name, known_events, state FROM characters WHERE {_OF_SCOPE} ORDER BY row", {"scope": scope}
+            f"SELECT name, known_events, state FROM characters WHERE {OF_SCOPE} ORDER BY row", {"scope": scope}
         )
         with readable(f"a character in scope {scope!r}"):
             return [_decode(scope, *row) for row in found]
@@ -61,12 +60,12 @@ def strike_out(connection: Connection, scope: str, ids: Sequence[str]) -> None:
     """
     values = {"scope": scope}
     connection.execute(
-        f"""DELETE FROM characters WHERE {_OF_SCOPE}
-        AND NOT EXISTS (SELECT 1 FROM memories WHERE {_OF_SCOPE} AND scene IS NOT NULL)""",
+        f"""DELETE FROM characters WHERE {OF_SCOPE}
+        AND NOT EXISTS (SELECT 1 FROM memories WHERE {OF_SCOPE} AND scene IS NOT NULL)""",
         values,
     )
     gone = set(ids)
-    rows = connection.execute(f"SELECT row, known_events FROM characters WHERE {_OF_SCOPE}", values).fetchall()
+    rows = connection.execute(f"SELECT row, known_events FROM characters WHERE {OF_SCOPE}", values).fetchall()
     for row, known_events in rows:
         known = json.loads(known_events)
         kept = [id for id in known if id not in gone]  # noqa: A001

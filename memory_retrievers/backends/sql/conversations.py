@@ -10,15 +10,21 @@ from typing import Any, Final
 
 from memory_retrievers.backends.sql import removal
 from memory_retrievers.backends.sql.connection import Connection, Database, Part, Whole, one, scope_id_of
-from memory_retrievers.backends.sql.rows import decode_messages, encode_json, encode_messages, encode_time, readable
+from memory_retrievers.backends.sql.rows import (
+    OF_SCOPE,
+    decode_messages,
+    encode_json,
+    encode_messages,
+    encode_time,
+    readable,
+)
 from memory_retrievers.models import EpisodicMemory, MemoryKey
 from memory_retrievers.models.contents import StoredQueue
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.storage import QueuedMessage, QueueState, ReviewJob
 
-_OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
-_OF_QUEUE: Final = f"{_OF_SCOPE} AND conversation = :conversation"
+_OF_QUEUE: Final = f"{OF_SCOPE} AND conversation = :conversation"
 _MOST_GIVEN_UP: Final = 10_000  # leases: of a database that refuses writes for days nearly none was ever stored
 _FREE: Final = "fence = NULL, fenced_messages = NULL, fenced_at = NULL"
 _HEARD: Final = """
@@ -115,7 +121,7 @@ class SQLConversations(Part):
             return False
         with self.database.write(queue.scope) as connection:
             dialect = connection.dialect
-            known = f"SELECT 1 FROM queued_messages WHERE {_OF_SCOPE} AND {dialect.among('id', ':ids')} LIMIT 1"
+            known = f"SELECT 1 FROM queued_messages WHERE {OF_SCOPE} AND {dialect.among('id', ':ids')} LIMIT 1"
             if one(connection, known, {"scope": queue.scope, "ids": dialect.listed(list(ids))}) is not None:
                 return False
             heard = self.state(queue.scope, queue.conversation).heard_at
@@ -159,7 +165,7 @@ class SQLConversations(Part):
 
     def waiting(self, scope: str, *, limit: int) -> list[QueuedMessage]:
         """Return the first queued messages of all conversations of a scope, in order of arrival."""
-        return self._first(_OF_SCOPE, {"scope": scope, "limit": limit})
+        return self._first(OF_SCOPE, {"scope": scope, "limit": limit})
 
     def _first(self, where: str, values: Mapping[str, object]) -> list[QueuedMessage]:
         sql = f"SELECT id, role, content, timestamp FROM queued_messages WHERE {where} ORDER BY row LIMIT :limit"
@@ -309,7 +315,7 @@ class SQLConversations(Part):
             at: Time from which the review counts.
         """
         with self.database.write(scope) as connection:
-            waiting = f"{_OF_SCOPE} AND job IS NULL"
+            waiting = f"{OF_SCOPE} AND job IS NULL"
             if one(connection, f"SELECT 1 FROM pending_reviews WHERE {waiting}", {"scope": scope}) is None:
                 return
             job = _insert_job(connection, scope_id_of(connection, scope), conversation=conversation, at=at)
@@ -355,7 +361,7 @@ class SQLConversations(Part):
         stands = " OR ".join(f"{dialect.position}(e.messages, :word{place}) > 0" for place in range(len(words)))
         rows = self.query(
             f"""SELECT m.id, e.messages FROM memories m JOIN excerpts e ON e.memory = m.row {dialect.beside("e", "m")}
-            WHERE m.{_OF_SCOPE} AND m.kind = 'episodic' AND ({stands or "FALSE"}) ORDER BY m.row""",
+            WHERE m.{OF_SCOPE} AND m.kind = 'episodic' AND ({stands or "FALSE"}) ORDER BY m.row""",
             {"scope": scope, **{f"word{place}": encode_json(word)[1:-1] for place, word in enumerate(words)}},
         )
         with readable(f"an episode in scope {scope!r}"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Part, Whole, insert
-from memory_retrievers.backends.sql.rows import encode_json, encode_time, memory_of, memory_query, readable
+from memory_retrievers.backends.sql.rows import OF_SCOPE, encode_json, encode_time, memory_of, memory_query, readable
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
     AnyMemory,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 PAGE: Final = 2_048  # versions that are read at a time
 
-_OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _FIELDS: Final = "v.fact, v.category, v.keywords, v.valid_at, v.invalid_at"
 _WITHOUT_HASH: Final = """SELECT row, content, content_type FROM memories
     WHERE scope_id = ? AND kind = 'semantic' AND text_hash IS NULL LIMIT ?"""
@@ -47,12 +46,12 @@ _STATE_OF_HASHES: Final = """SELECT s.id, EXISTS (SELECT 1 FROM memories m
     WHERE m.scope_id = s.id AND m.kind = 'semantic' AND m.text_hash IS NULL) FROM scopes s WHERE s.scope = ?"""
 _CHAIN: Final = f"""
     WITH RECURSIVE before (id) AS (
-        SELECT m.id FROM memories m WHERE {_OF_SCOPE} AND m.id = :id
-        UNION SELECT m.id FROM memories m JOIN before b ON m.replaced_by = b.id WHERE {_OF_SCOPE}
+        SELECT m.id FROM memories m WHERE m.{OF_SCOPE} AND m.id = :id
+        UNION SELECT m.id FROM memories m JOIN before b ON m.replaced_by = b.id WHERE m.{OF_SCOPE}
     ), after (id) AS (
         SELECT id FROM before
         UNION SELECT m.replaced_by FROM memories m JOIN after a ON m.id = a.id
-        WHERE {_OF_SCOPE} AND m.replaced_by IS NOT NULL
+        WHERE m.{OF_SCOPE} AND m.replaced_by IS NOT NULL
     )
 """
 
@@ -127,7 +126,7 @@ class SQLFacts(Part):
                 SELECT {scope_id and "m.scope_id, "}m.row, m.content, m.category, m.keywords, m.valid_at,
                 CAST(:until AS BIGINT), (SELECT c.vector FROM passages p JOIN passage_contents c ON c.passage = p.id
                     WHERE p.memory = m.row AND p.part = 'semantic')
-                FROM memories m WHERE {_OF_SCOPE} AND m.id = :id AND m.kind = 'semantic'""",
+                FROM memories m WHERE m.{OF_SCOPE} AND m.id = :id AND m.kind = 'semantic'""",
                 {"scope": key.scope, "id": key.id, "until": encode_time(until)},
             )
 
@@ -136,7 +135,7 @@ class SQLFacts(Part):
         with self.database.write(key.scope) as connection:
             connection.execute(
                 f"""DELETE FROM fact_versions WHERE invalid_at = :until AND memory =
-                (SELECT m.row FROM memories m WHERE {_OF_SCOPE} AND m.id = :id)""",
+                (SELECT m.row FROM memories m WHERE m.{OF_SCOPE} AND m.id = :id)""",
                 {"scope": key.scope, "id": key.id, "until": encode_time(until)},
             )
 
@@ -145,13 +144,13 @@ class SQLFacts(Part):
         asked = {"scope": scope, "id": id}
         with self.database.read(snapshot=True) as connection:
             rows = connection.execute(
-                f"""{_CHAIN} {memory_query(connection.dialect)} WHERE {_OF_SCOPE} AND m.kind = 'semantic'
+                f"""{_CHAIN} {memory_query(connection.dialect)} WHERE m.{OF_SCOPE} AND m.kind = 'semantic'
                 AND m.id IN (SELECT id FROM after)""",
                 asked,
             ).fetchall()
             former = connection.execute(
                 f"""{_CHAIN} SELECT m.id, {_FIELDS} FROM memories m JOIN fact_versions v ON v.memory = m.row
-                {connection.dialect.beside("v", "m")} WHERE {_OF_SCOPE} AND m.id IN (SELECT id FROM after)""",
+                {connection.dialect.beside("v", "m")} WHERE m.{OF_SCOPE} AND m.id IN (SELECT id FROM after)""",
                 asked,
             ).fetchall()
         facts = {fact.id: fact for fact in map(memory_of, rows) if isinstance(fact, SemanticMemory)}
@@ -255,7 +254,7 @@ class SQLFacts(Part):
         with self.database.write(*{version.scope for version in versions}) as connection:
             for version in versions:
                 place = connection.execute(
-                    f"SELECT m.scope_id, m.row FROM memories m WHERE {_OF_SCOPE} AND m.id = :id AND kind = 'semantic'",
+                    f"SELECT m.scope_id, m.row FROM memories m WHERE m.{OF_SCOPE} AND m.id = :id AND kind = 'semantic'",
                     {"scope": version.scope, "id": version.id},
                 ).fetchone()
                 if place is None:

@@ -32,7 +32,7 @@ from memory_retrievers.backends.sql.overview import SQLOverview
 from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.sql.removal import forget_empty_scopes
 from memory_retrievers.backends.sql.requests import SQLRequests
-from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, ids_by_scope
+from memory_retrievers.backends.sql.rows import BELOW, OF_SCOPE, below, encode_time, ids_by_scope
 from memory_retrievers.backends.sql.snapshots import Snapshots, state_of
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
 from memory_retrievers.models.contents import Contents, VerificationReport
@@ -174,8 +174,19 @@ class SQLLedger(StoredRecords, StoredPassages):
 
     def remove_scope(self, scope: str, *, include_child_scopes: bool) -> int:
         """Delete everything in a scope, its queue and its name; returns the number of memories."""
+        values = below(scope, include_child_scopes=include_child_scopes)
+        within = f"scope_id IN (SELECT id FROM scopes WHERE {BELOW})"
+
+        def is_gone(key: MemoryKey) -> bool:
+            return key.scope == scope or (include_child_scopes and scopes.is_within(scope, key.scope))
+
         with self.database.write() as connection:
-            return removal.remove_scope(connection, scope, include_child_scopes=include_child_scopes)
+            removed = connection.execute(f"DELETE FROM memories WHERE {within}", values).rowcount
+            for table in ("pending_reviews", "review_jobs", "queued_messages", "queues", "characters"):
+                connection.execute(f"DELETE FROM {table} WHERE {within}", values)
+            removal.strike_out(connection, scope, is_gone)
+            forget_empty_scopes(connection, scope, include_child_scopes=include_child_scopes)
+            return removed
 
     def purge(self) -> None:
         """Erase every byte of removed data from all files."""
@@ -258,9 +269,6 @@ class SQLLedger(StoredRecords, StoredPassages):
         self.database.close()
 
 
-_OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
-
-
 class SQLOpenEpisodes(Part):
     """Queued messages, by the number of their row, which is never used again."""
 
@@ -284,7 +292,7 @@ class SQLOpenEpisodes(Part):
             limit: Maximum number of messages.
         """
         return self.column(
-            f"""SELECT row FROM queued_messages WHERE {_OF_SCOPE} AND conversation = :conversation
+            f"""SELECT row FROM queued_messages WHERE {OF_SCOPE} AND conversation = :conversation
             ORDER BY row LIMIT :limit""",
             {"scope": scope, "conversation": conversation or "", "limit": limit},
         )
@@ -332,7 +340,7 @@ class SQLOpenEpisodes(Part):
         key = {"scope": scope, "conversation": conversation or ""}
         with self.database.write(scope) as connection:
             for table in ("queued_messages", "queues"):
-                connection.execute(f"DELETE FROM {table} WHERE {_OF_SCOPE} AND conversation = :conversation", key)
+                connection.execute(f"DELETE FROM {table} WHERE {OF_SCOPE} AND conversation = :conversation", key)
             _forget_reviews(connection, scope)
 
     def forget_messages(self, scope: str, rows: Sequence[int]) -> None:
@@ -340,11 +348,11 @@ class SQLOpenEpisodes(Part):
         with self.database.write(scope) as connection:
             connection.executemany("DELETE FROM queued_messages WHERE row = ?", [(row,) for row in rows])
             connection.execute(
-                f"UPDATE queues SET fence = NULL, fenced_messages = NULL, fenced_at = NULL WHERE {_OF_SCOPE}",
+                f"UPDATE queues SET fence = NULL, fenced_messages = NULL, fenced_at = NULL WHERE {OF_SCOPE}",
                 {"scope": scope},
             )
             connection.execute(
-                f"""DELETE FROM queues WHERE {_OF_SCOPE} AND NOT EXISTS (SELECT 1 FROM queued_messages m
+                f"""DELETE FROM queues WHERE {OF_SCOPE} AND NOT EXISTS (SELECT 1 FROM queued_messages m
                 WHERE m.scope_id = queues.scope_id AND m.conversation = queues.conversation)""",
                 {"scope": scope},
             )

@@ -19,44 +19,14 @@ _ROW: Final = """(SELECT row FROM memories
     WHERE scope_id = (SELECT id FROM scopes WHERE scope = :{end}_scope) AND id = :{end}_id)"""
 _SOURCE: Final = _ROW.format(end="source")
 _TARGET: Final = _ROW.format(end="target")
+_PLACE: Final = """SELECT scope_id, row FROM memories
+    WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"""
 _FIELDS: Final = "a.type, a.strength, a.auto_generated, a.created_at"
 
 BETWEEN: Final = """FROM associations a
     JOIN memories m ON m.row = a.source JOIN scopes s ON s.id = m.scope_id
     JOIN memories n ON n.row = a.target JOIN scopes t ON t.id = n.scope_id
     WHERE m.scope_id IN ({scopes}) AND n.scope_id IN ({scopes})"""
-
-
-def write_associations(connection: Connection, association: Association) -> bool:
-    """Associate two memories unless a stronger association exists; True if they had none before.
-
-    Nothing is written for a memory that is not there, or of a memory with itself.
-    """
-    values = {
-        "source_scope": association.source.scope,
-        "source_id": association.source.id,
-        "target_scope": association.target.scope,
-        "target_id": association.target.id,
-    }
-    fields = {
-        "type": association.type,
-        "strength": min(1.0, max(0.0, association.strength)),  # a cosine may be off by its rounding
-        "auto_generated": association.auto_generated,
-        "created_at": encode_time(association.created_at),
-    }
-    ends = connection.execute(f"SELECT {_SOURCE}, {_TARGET}", values).fetchone()
-    if None in ends or ends[0] == ends[1]:
-        return False
-    pair = {"first": min(ends), "second": max(ends)}
-    least, greatest = connection.dialect.least, connection.dialect.greatest
-    of_pair = f"{least}(source, target) = :first AND {greatest}(source, target) = :second"
-    known = one(connection, f"SELECT strength FROM associations WHERE {of_pair}", pair)
-    if known is not None and known >= fields["strength"]:
-        return False
-    connection.execute(f"DELETE FROM associations WHERE {of_pair}", pair)
-    scope_id = one(connection, "SELECT scope_id FROM memories WHERE row = ?", (ends[0],))
-    insert(connection, "associations", {"source": ends[0], "target": ends[1], **fields}, scope_id=scope_id)
-    return known is None
 
 
 def read_all_associations(whole: Whole) -> Iterator[Association]:
@@ -91,38 +61,6 @@ def _association(source: MemoryKey, target: MemoryKey, row: Sequence[Any]) -> As
 
 OF_SCOPES: Final = """FROM audit a JOIN memories m ON m.row = a.memory JOIN scopes s ON s.id = m.scope_id
     WHERE m.scope_id IN ({scopes})"""
-
-
-def write_audit(connection: Connection, entry: AuditEntry, *, spacing: timedelta | None) -> bool:
-    """Add an audit entry, unless its memory does not exist; returns whether it was added.
-
-    Args:
-        connection: A connection in a write transaction.
-        entry: The entry.
-        spacing: Skip the entry if one of the same memory and type is less than this older; None never skips.
-    """
-    found = connection.execute(
-        "SELECT scope_id, row FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?",
-        (entry.memory.scope, entry.memory.id),
-    ).fetchone()
-    if found is None:
-        return False
-    scope_id, memory = found
-    if spacing is not None:
-        since = encode_time(entry.at - spacing)
-        noted = "SELECT 1 FROM audit WHERE memory = ? AND type = ? AND at > ? LIMIT 1"
-        if one(connection, noted, (memory, entry.type, since)) is not None:
-            return False
-    values = {
-        "memory": memory,
-        "type": entry.type,
-        "at": encode_time(entry.at),
-        "old": entry.old,
-        "new": entry.new,
-        "reason": entry.reason,
-    }
-    insert(connection, "audit", values, scope_id=scope_id)
-    return True
 
 
 def read_all_audit(whole: Whole) -> Iterator[AuditEntry]:
@@ -260,7 +198,34 @@ class SQLManagement(Part):
         """
         ends = {end.scope for association in associations_ for end in (association.source, association.target)}
         with self.database.write(*ends) as connection:
-            return sum(write_associations(connection, association) for association in associations_)
+            return sum(self._associate(connection, association) for association in associations_)
+
+    def _associate(self, connection: Connection, association: Association) -> bool:
+        """Associate two memories; True if both are there, are two, and had no association before."""
+        values = {
+            "source_scope": association.source.scope,
+            "source_id": association.source.id,
+            "target_scope": association.target.scope,
+            "target_id": association.target.id,
+        }
+        fields = {
+            "type": association.type,
+            "strength": min(1.0, max(0.0, association.strength)),  # a cosine may be off by its rounding
+            "auto_generated": association.auto_generated,
+            "created_at": encode_time(association.created_at),
+        }
+        ends = connection.execute(f"SELECT {_SOURCE}, {_TARGET}", values).fetchone()
+        if None in ends or ends[0] == ends[1]:
+            return False
+        pair = {"first": min(ends), "second": max(ends)}
+        of_pair = f"{self.dialect.least}(source, target) = :first AND {self.dialect.greatest}(source, target) = :second"
+        known = one(connection, f"SELECT strength FROM associations WHERE {of_pair}", pair)
+        if known is not None and known >= fields["strength"]:
+            return False
+        connection.execute(f"DELETE FROM associations WHERE {of_pair}", pair)
+        scope_id = one(connection, "SELECT scope_id FROM memories WHERE row = ?", (ends[0],))
+        insert(connection, "associations", {"source": ends[0], "target": ends[1], **fields}, scope_id=scope_id)
+        return known is None
 
     def associations(
         self, key: MemoryKey, *, within: str, now: datetime, limit: int | None = None
@@ -298,8 +263,29 @@ class SQLManagement(Part):
 
         One that follows another of the same memory and type by less than ``spacing`` is skipped.
         """
+        appended = 0
         with self.database.write(*{entry.memory.scope for entry in entries}) as connection:
-            return sum(write_audit(connection, entry, spacing=spacing) for entry in entries)
+            for entry in entries:
+                found = connection.execute(_PLACE, (entry.memory.scope, entry.memory.id)).fetchone()
+                if found is None:
+                    continue
+                scope_id, memory = found
+                if spacing is not None:
+                    since = encode_time(entry.at - spacing)
+                    noted = "SELECT 1 FROM audit WHERE memory = ? AND type = ? AND at > ? LIMIT 1"
+                    if one(connection, noted, (memory, entry.type, since)) is not None:
+                        continue
+                values = {
+                    "memory": memory,
+                    "type": entry.type,
+                    "at": encode_time(entry.at),
+                    "old": entry.old,
+                    "new": entry.new,
+                    "reason": entry.reason,
+                }
+                insert(connection, "audit", values, scope_id=scope_id)
+                appended += 1
+        return appended
 
     def audit(self, key: MemoryKey) -> list[AuditEntry]:
         """List the audit entries of a memory, oldest first."""

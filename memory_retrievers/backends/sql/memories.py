@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, insert, insertion, one
 from memory_retrievers.backends.sql.rows import (
+    OF_SCOPE,
     StoredRows,
     encode,
     encode_messages,
@@ -26,7 +27,6 @@ from memory_retrievers.models.selection import NewPassage, Passage, Selection
 
 MemoryT = TypeVar("MemoryT", EpisodicMemory, SemanticMemory)
 
-_OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _OF_ID: Final = "scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"
 _HOLDS: Final = """(m.invalid_at IS NULL OR m.invalid_at > :now) AND m.valid_at <= :now
     AND (m.expires_at IS NULL OR m.expires_at > :now)"""
@@ -41,7 +41,7 @@ _STANDING: Final = (
 )
 _EVER: Final = datetime.min.replace(tzinfo=UTC)  # a moment by which nothing has expired
 _BEGINNING: Final = Position(created_at=2**63 - 1, id="")
-_PAGE: Final = f"""WHERE {_OF_SCOPE} AND {where.NOT_EXPIRED}
+_PAGE: Final = f"""WHERE m.{OF_SCOPE} AND {where.NOT_EXPIRED}
     AND m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)"""
 _SINCE: Final = "(CAST(:since AS BIGINT) IS NULL OR m.created_at >= :since)"
 _NEWEST: Final = "ORDER BY m.created_at DESC, m.id LIMIT :limit"
@@ -52,7 +52,7 @@ class StoredRecords(StoredRows):
 
     def get(self, *, scope: str, id: str) -> AnyMemory | None:
         """Return the memory, whatever its state, or None."""
-        sql = f"{memory_query(self.dialect)} WHERE {_OF_SCOPE} AND m.id = :id"
+        sql = f"{memory_query(self.dialect)} WHERE m.{OF_SCOPE} AND m.id = :id"
         rows = self.query(sql, {"scope": scope, "id": id})
         return memory_of(rows[0]) if rows else None
 
@@ -71,7 +71,7 @@ class StoredRecords(StoredRows):
         """
         return self._read(
             EpisodicMemory,
-            f"""{_OF_SCOPE} AND m.kind = 'episodic' AND {where.NOT_EXPIRED} AND {_SINCE}
+            f"""m.{OF_SCOPE} AND m.kind = 'episodic' AND {where.NOT_EXPIRED} AND {_SINCE}
                 ORDER BY m.created_at DESC, m.end_at DESC, m.id LIMIT :limit""",
             {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
         )
@@ -87,7 +87,7 @@ class StoredRecords(StoredRows):
         """
         return self._read(
             SemanticMemory,
-            f"{_OF_SCOPE} AND m.kind = 'semantic' AND {_HOLDS} AND {_SINCE} {_NEWEST}",
+            f"m.{OF_SCOPE} AND m.kind = 'semantic' AND {_HOLDS} AND {_SINCE} {_NEWEST}",
             {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
         )
 
@@ -101,7 +101,7 @@ class StoredRecords(StoredRows):
         """
         # Of each kind the newest, from an index of its own: however many other facts there are.
         newest = " UNION ".join(
-            f"""SELECT s.row FROM (SELECT m.row AS row FROM memories m WHERE {_OF_SCOPE} AND m.kind = 'semantic'
+            f"""SELECT s.row FROM (SELECT m.row AS row FROM memories m WHERE m.{OF_SCOPE} AND m.kind = 'semantic'
                 AND {which} AND {_HOLDS} ORDER BY m.created_at DESC, m.id LIMIT :limit) AS s"""
             for which in _STANDING
         )
@@ -120,7 +120,7 @@ class StoredRecords(StoredRows):
 
     def unconsolidated(self, scope: str, *, limit: int) -> list[EpisodicMemory]:
         """List the scope's oldest episodes without extracted facts, oldest first, expired or not."""
-        oldest = f"{_OF_SCOPE} AND m.kind = 'episodic' AND m.consolidated_at IS NULL ORDER BY m.created_at, m.id"
+        oldest = f"m.{OF_SCOPE} AND m.kind = 'episodic' AND m.consolidated_at IS NULL ORDER BY m.created_at, m.id"
         return self._read(EpisodicMemory, f"{oldest} LIMIT :limit", {"scope": scope, "limit": limit})
 
     def unconsolidated_scopes(self, *, least: int, surprise: float) -> list[str]:
@@ -133,7 +133,7 @@ class StoredRecords(StoredRows):
 
     def scenes(self, scope: str, *, now: datetime) -> list[EpisodicMemory]:
         """List the scope's unexpired scenes, oldest first by ``created_at``, then by id."""
-        scenes = f"{_OF_SCOPE} AND m.scene IS NOT NULL AND {where.NOT_EXPIRED} ORDER BY m.created_at, m.id"
+        scenes = f"m.{OF_SCOPE} AND m.scene IS NOT NULL AND {where.NOT_EXPIRED} ORDER BY m.created_at, m.id"
         return self._read(EpisodicMemory, scenes, {"scope": scope, "now": encode_time(now)})
 
     def page(

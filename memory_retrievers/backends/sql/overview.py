@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql.connection import Connection, Database, Part, one
 from memory_retrievers.backends.sql.facts import SQLFacts
-from memory_retrievers.backends.sql.rows import BELOW, COLUMNS, below, encode_json, encode_time, memory_of
+from memory_retrievers.backends.sql.rows import BELOW, COLUMNS, OF_SCOPE, below, encode_json, encode_time, memory_of
 from memory_retrievers.models import AnyMemory, Kind, scopes
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.results import Position
@@ -26,7 +26,6 @@ _SHORTENED: Final = {
     "scene": "NULL",
 }
 _COLUMNS: Final = ", ".join(_SHORTENED.get(column, f"m.{column}") for column in COLUMNS)
-_OF_SCOPE: Final = "m.scope_id = (SELECT id FROM scopes WHERE scope = :scope)"
 _HELD: Final = """(m.kind = 'episodic' AND m.start_at <= :as_of
     OR m.valid_at <= :as_of AND (m.invalid_at IS NULL OR m.invalid_at > :as_of)
     OR m.kind = 'semantic' AND m.valid_at > :as_of AND EXISTS (SELECT 1 FROM fact_versions v
@@ -171,7 +170,7 @@ class SQLOverview(Part):
             asked = {"scope": scope}
             version = one(connection, "SELECT version FROM scopes WHERE scope = :scope", asked)
             queued = connection.execute(
-                f"SELECT count(*), coalesce(max(m.row), 0) FROM queued_messages m WHERE {_OF_SCOPE}", asked
+                f"SELECT count(*), coalesce(max(m.row), 0) FROM queued_messages m WHERE m.{OF_SCOPE}", asked
             ).fetchone()
         return (version or 0, *queued)
 
@@ -197,7 +196,7 @@ class SQLOverview(Part):
             f"""SELECT count(*), coalesce(max(m.updated_at), 0), coalesce(max(m.last_reviewed_at), 0),
             coalesce(sum(CAST(m.importance * 10000 AS BIGINT)), 0),
             coalesce(sum(CASE WHEN m.importance_pinned THEN 1 ELSE 0 END), 0)
-            FROM memories m WHERE {_OF_SCOPE}""",
+            FROM memories m WHERE m.{OF_SCOPE}""",
             {"scope": scope},
         )
         return tuple(map(int, found))
@@ -226,13 +225,13 @@ class SQLOverview(Part):
         asked = {"scope": scope, "id": id, "name": encode_json(id)}
         with self.database.read(snapshot=True) as connection:
             dialect = connection.dialect
-            row = f"(SELECT m.row FROM memories m WHERE {_OF_SCOPE} AND m.id = :id)"
+            row = f"(SELECT m.row FROM memories m WHERE m.{OF_SCOPE} AND m.id = :id)"
             counted = {
                 "passages": f"SELECT count(*) FROM passages WHERE memory = {row}",
                 "former versions": f"SELECT count(*) FROM fact_versions WHERE memory = {row}",
                 "associations": f"SELECT count(*) FROM associations WHERE source = {row} OR target = {row}",
                 "audit entries": f"SELECT count(*) FROM audit WHERE memory = {row}",
-                "mentions as a source": f"""SELECT count(*) FROM memories m WHERE {_OF_SCOPE}
+                "mentions as a source": f"""SELECT count(*) FROM memories m WHERE m.{OF_SCOPE}
                     AND ({dialect.position}(m.source_episodic_ids, :name) > 0
                     OR {dialect.position}(m.consolidated_from, :name) > 0)""",
             }
@@ -248,7 +247,7 @@ class SQLOverview(Part):
         """
         position = self.dialect.position
         return self.column(
-            f"""SELECT m.id FROM memories m WHERE {_OF_SCOPE} AND ({position}(m.source_episodic_ids, :name) > 0
+            f"""SELECT m.id FROM memories m WHERE m.{OF_SCOPE} AND ({position}(m.source_episodic_ids, :name) > 0
             OR {position}(m.consolidated_from, :name) > 0) ORDER BY m.created_at, m.id LIMIT :limit""",
             {"scope": scope, "name": encode_json(id), "limit": limit},
         )
@@ -256,7 +255,7 @@ class SQLOverview(Part):
 
 def _condition(connection: Connection, listing: Listing, kind: Kind) -> tuple[str, dict[str, Any]]:
     dialect = connection.dialect
-    conditions = [_OF_SCOPE, f"m.kind = '{kind}'", "(m.expires_at IS NULL OR m.expires_at > :now)"]
+    conditions = [f"m.{OF_SCOPE}", f"m.kind = '{kind}'", "(m.expires_at IS NULL OR m.expires_at > :now)"]
     if listing.as_of is not None:
         conditions.append(_HELD.format(beside=dialect.beside("v", "m")))
     if listing.tag is not None:

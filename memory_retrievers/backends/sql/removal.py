@@ -159,28 +159,6 @@ def remove_all(connection: Connection, *, scope: str, ids: Sequence[str]) -> int
     return len(removed)
 
 
-def remove_scope(connection: Connection, scope: str, *, include_child_scopes: bool) -> int:
-    """Delete everything in a scope, including its name; returns the number of memories deleted.
-
-    Args:
-        connection: A connection in a write transaction.
-        scope: The scope.
-        include_child_scopes: Also delete the scopes below it.
-    """
-    values = below(scope, include_child_scopes=include_child_scopes)
-    within = f"scope_id IN (SELECT id FROM scopes WHERE {BELOW})"
-    removed = connection.execute(f"DELETE FROM memories WHERE {within}", values).rowcount
-    for table in ("pending_reviews", "review_jobs", "queued_messages", "queues", "characters"):
-        connection.execute(f"DELETE FROM {table} WHERE {within}", values)
-
-    def is_gone(key: MemoryKey) -> bool:
-        return key.scope == scope or (include_child_scopes and scopes.is_within(scope, key.scope))
-
-    strike_out(connection, scope, is_gone)
-    forget_empty_scopes(connection, scope, include_child_scopes=include_child_scopes)
-    return removed
-
-
 def sweep(connection: Connection) -> None:
     """Delete everything that nothing refers to any more."""
     events.sweep(connection)
