@@ -14,7 +14,7 @@ import numpy as np
 
 from memory_retrievers import EpisodicMemory, Message, SemanticMemory
 from memory_retrievers.models import Draft
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 DIMENSION: Final = 384
 SMALL_SCOPE: Final = 100

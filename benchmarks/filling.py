@@ -26,7 +26,7 @@ from memory_retrievers import AgentMemory, EpisodicMemory, Message
 from memory_retrievers.models import Draft
 from memory_retrievers.models.selection import TURN
 from memory_retrievers.testing import FixedClock
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 MESSAGES: Final = 20
 PASSAGES: Final = MESSAGES + 1

@@ -24,7 +24,7 @@ from memory_retrievers import AgentMemory, SemanticMemory
 from memory_retrievers.models import Kind
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 SIZES: Final = "100,10000,40000"
 DEPTH: Final = 100

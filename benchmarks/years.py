@@ -32,7 +32,7 @@ from timings import Timings
 from memory_retrievers import AgentMemory, EpisodicMemory, Message
 from memory_retrievers.models import Draft
 from memory_retrievers.testing import FixedClock, inside
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 SCOPE: Final = "user/ines"
 BATCH: Final = 100

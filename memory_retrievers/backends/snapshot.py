@@ -18,7 +18,7 @@ from memory_retrievers.backends.terms import EMPTY, TermBlock, positions_of
 from memory_retrievers.models.fields import EPOCH, MICROSECOND, Category, microseconds
 from memory_retrievers.models.memories import Kind, Origin
 from memory_retrievers.models.selection import Layout, Selection
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

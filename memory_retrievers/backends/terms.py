@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from memory_retrievers.models.selection import Hits, TermCounts, TermStatistics
-from memory_retrievers.text import STOP_WORDS
+from memory_retrievers.text.analysis import STOP_WORDS
 from memory_retrievers.text.languages import COMMON_WORDS, language_of_most, languages_of_terms, word_form
 
 if TYPE_CHECKING:

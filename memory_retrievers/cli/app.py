@@ -23,7 +23,7 @@ from memory_retrievers.errors import MemoryRetrieversError, ValidationError
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.retrieval.request import parse_relevance
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.text import for_terminals
+from memory_retrievers.text.analysis import for_terminals
 
 BAD_INPUT: Final = 2  # the exit code
 

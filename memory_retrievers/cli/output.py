@@ -18,7 +18,7 @@ from memory_retrievers.models.management import MemoryEvent
 from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.models.results import MemoryDiff
 from memory_retrievers.retrieval.explanations import ExplainedMemory, ExplainedRetrieval
-from memory_retrievers.text import for_terminals, json_for_terminals, one_line
+from memory_retrievers.text.analysis import for_terminals, json_for_terminals, one_line
 
 if TYPE_CHECKING:
     from memory_retrievers.storage.diagnosis import Diagnosis

@@ -18,7 +18,7 @@ from memory_retrievers.models.contents import Progress
 from memory_retrievers.models.results import Evidence
 from memory_retrievers.retrieval import relevance
 from memory_retrievers.retrieval.relevance import KEPT, Calibration, Weights, calibration_of, falling
-from memory_retrievers.text import STOP_WORDS
+from memory_retrievers.text.analysis import STOP_WORDS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -22,7 +22,7 @@ from memory_retrievers.models import DetailLevel, EpisodicMemory
 from memory_retrievers.models.contents import Progress
 from memory_retrievers.retrieval.results import RetrievalResult
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.text import one_line, quote
+from memory_retrievers.text.analysis import one_line, quote
 
 EPISODE_DEPTHS: Final = (1, 5, 10)
 TURN_DEPTHS: Final = (5, 10, 20)

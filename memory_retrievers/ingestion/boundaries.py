@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from memory_retrievers.ingestion import cues
 from memory_retrievers.models.messages import Message
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector, Vectors

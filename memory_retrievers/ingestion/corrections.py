@@ -19,7 +19,7 @@ from typing import Final
 
 from memory_retrievers.ingestion import cues
 from memory_retrievers.models.messages import is_of_user
-from memory_retrievers.text import SMALL_TALK, STOP_WORDS, analyze
+from memory_retrievers.text.analysis import SMALL_TALK, STOP_WORDS, analyze
 
 ELLIPTICAL: Final = 2  # a message of at most so many terms that say something answers the one before it
 BARE_LENGTH: Final = 40  # characters of a sentence that may be a scrap of one

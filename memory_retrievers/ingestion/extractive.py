@@ -13,7 +13,7 @@ from memory_retrievers.ingestion import cues
 from memory_retrievers.ingestion.corrections import CLAUSE_END, WORDS_OF_CHAT, Sentence, needed_with, settled_last
 from memory_retrievers.models import SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
-from memory_retrievers.text import analyze, one_line
+from memory_retrievers.text.analysis import analyze, one_line
 from memory_retrievers.text.summaries import LENGTH_EXPONENT, rarest, sentences
 
 SUMMARY_LENGTH: Final = 300  # characters of a summary: two or three sentences, which an embedder still sees whole

@@ -21,7 +21,7 @@ from memory_retrievers.models.selection import Hits, Selection
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.storage.drafts import KnownFacts, as_new, means_same_day
 from memory_retrievers.storage.store import MemoryStore
-from memory_retrievers.text import one_line
+from memory_retrievers.text.analysis import one_line
 from memory_retrievers.text.dates import in_zone
 from memory_retrievers.text.duplicates import is_duplicate
 

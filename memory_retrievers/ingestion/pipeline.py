@@ -36,7 +36,7 @@ from memory_retrievers.models.storage import QueuedMessage, ReviewJob
 from memory_retrievers.protocols import Judge, Segment, SegmentationContext, Segmenter
 from memory_retrievers.settings import IngestionSettings, ReviewSettings
 from memory_retrievers.storage.store import MemoryStore
-from memory_retrievers.text import one_line
+from memory_retrievers.text.analysis import one_line
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Embedded

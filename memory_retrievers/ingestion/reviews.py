@@ -21,7 +21,7 @@ from memory_retrievers.models.results import PendingReview
 from memory_retrievers.protocols import Judge, LanguageModel, ReviewedMemory
 from memory_retrievers.settings import ReviewSettings
 from memory_retrievers.storage.store import MemoryStore
-from memory_retrievers.text import analyze, one_line, quote
+from memory_retrievers.text.analysis import analyze, one_line, quote
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vectors

@@ -15,7 +15,7 @@ from memory_retrievers.ingestion.extractive import fallback_summary, fallback_ti
 from memory_retrievers.models import SummaryBy
 from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols import LanguageModel, Segment, SegmentationContext
-from memory_retrievers.text import one_line, quote
+from memory_retrievers.text.analysis import one_line, quote
 
 SurpriseLevel: TypeAlias = Literal["low", "high", "extremely_high"]
 

@@ -19,8 +19,7 @@ from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_line, matched_turns
 from memory_retrievers.retrieval.markdown import detailed_messages, message_line, shows_turns
 from memory_retrievers.retrieval.request import asked_by
-from memory_retrievers.text import one_line
-from memory_retrievers.text.analysis import estimate_tokens
+from memory_retrievers.text.analysis import estimate_tokens, one_line
 
 SCORE_KEYS: Final = ("relevance_score", "fused_score", "retrievability", "dense_rank", "bm25_rank")
 """Metadata keys of relevance and of the explanation of a rank: what is of the query, and not of the memory."""

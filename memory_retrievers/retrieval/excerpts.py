@@ -16,7 +16,7 @@ from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.markdown import RenderPlan, days, fact_lines, speaker, two_sections
 from memory_retrievers.retrieval.question import asks_for_list
-from memory_retrievers.text import analyze, one_line
+from memory_retrievers.text.analysis import analyze, one_line
 from memory_retrievers.text.duplicates import COMPARED_CHARACTERS, SAME_TALK, told_again
 
 REPETITION: Final = 0.985

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.fields import iso
-from memory_retrievers.text import one_line
+from memory_retrievers.text.analysis import one_line
 
 
 class Outcome(StrEnum):

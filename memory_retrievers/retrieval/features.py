@@ -14,7 +14,7 @@ from memory_retrievers.retrieval import times
 from memory_retrievers.retrieval.candidates import Candidates, ReadTexts
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.settings import RetrievalSettings
-from memory_retrievers.text import STOP_WORDS, caseless, has_word
+from memory_retrievers.text.analysis import STOP_WORDS, caseless, has_word
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory, SummaryBy
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
-from memory_retrievers.text import one_line, quote, without_closing_tags, without_hidden, without_remark
+from memory_retrievers.text.analysis import one_line, quote, without_closing_tags, without_hidden, without_remark
 from memory_retrievers.text.dates import in_zone, long_date
 from memory_retrievers.text.duplicates import contradictory
 from memory_retrievers.text.plans import names_relative_day

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple
 
-from memory_retrievers.text import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyze
+from memory_retrievers.text.analysis import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyze
 from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
 from memory_retrievers.text.languages import COMMON_WORDS, LOCAL_STOP_WORDS, language_of, relatives_in, without_accents
 from memory_retrievers.text.periods import MONTHS, PERIOD_WORDS, Period, periods, plain

@@ -19,7 +19,7 @@ from memory_retrievers.retrieval.candidates import Candidates, RankedLists, cand
 from memory_retrievers.retrieval.features import bm25
 from memory_retrievers.retrieval.late_interaction import by_tokens
 from memory_retrievers.storage.open_episodes import OpenEpisode
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
     from datetime import datetime

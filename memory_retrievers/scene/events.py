@@ -22,7 +22,7 @@ from memory_retrievers.models.scenes import (
 )
 from memory_retrievers.models.selection import Hits, Selection
 from memory_retrievers.scene.render import position_of
-from memory_retrievers.text import analyze, caseless
+from memory_retrievers.text.analysis import analyze, caseless
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector

@@ -13,7 +13,7 @@ from memory_retrievers.errors import LanguageModelError, ValidationError
 from memory_retrievers.models.messages import Message, MessageLike, messages_of
 from memory_retrievers.models.scenes import MOST_STARS, SEQUENCE_STEP, EventType, SceneDetails, SceneEvent
 from memory_retrievers.protocols import LanguageModel
-from memory_retrievers.text import one_line, quote
+from memory_retrievers.text.analysis import one_line, quote
 
 MAX_SUMMARY_LENGTH: Final = 500  # 8 to 18 words are asked for; what is longer is cut
 MAX_NAME_LENGTH: Final = 100  # names, places and emotions are cut to this

@@ -12,8 +12,7 @@ from typing import Final
 from memory_retrievers.models import EpisodicMemory
 from memory_retrievers.models.scenes import NEUTRAL, SEQUENCE_STEP, CharacterState, SceneDetails
 from memory_retrievers.settings import SCENE_BUDGET, SceneSettings
-from memory_retrievers.text import caseless, one_line
-from memory_retrievers.text.analysis import estimate_scene_tokens
+from memory_retrievers.text.analysis import caseless, estimate_scene_tokens, one_line
 
 KNOWN_FROM: Final = 3  # number of witnesses from which on an event is known to all, unless it is a secret
 

@@ -14,7 +14,7 @@ from memory_retrievers.errors import ConfigurationError, EmbeddingError, Embeddi
 from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded
 from memory_retrievers.models.storage import HELD_UNTIL, PROBE, Fingerprint
 from memory_retrievers.storage.tracing import advance
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger

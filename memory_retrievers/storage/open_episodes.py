@@ -17,7 +17,7 @@ from memory_retrievers.errors import EmbeddingError, NotFoundError
 from memory_retrievers.models import EpisodicMemory, Origin, SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.models.storage import PROBE, OpenMessage
-from memory_retrievers.text import analyze, one_line
+from memory_retrievers.text.analysis import analyze, one_line
 from memory_retrievers.text.passages import message_passage, said_text
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from memory_retrievers.errors import LanguageModelError
 from memory_retrievers.protocols import KeywordIndex, VectorIndex
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot

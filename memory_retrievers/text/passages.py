@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Origin, SemanticMemory
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.selection import ITEM, TURN, Embedded, NewPassage
-from memory_retrievers.text import analyze, caseless, indexed_line, one_line
+from memory_retrievers.text.analysis import analyze, caseless, indexed_line, one_line
 from memory_retrievers.text.dates import long_date, tells_time
 
 Searched: TypeAlias = Literal["summary", "turns"]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 LENGTH_EXPONENT = 0.75
 """How much its length counts against a sentence of a summary. At 1 scraps win, at 0 the longest does; measured by how

@@ -15,7 +15,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, Origin, SemanticDraft, scopes
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import MemoryFilter, ToolKinds
-from memory_retrievers.text import has_word
+from memory_retrievers.text.analysis import has_word
 from memory_retrievers.tools.arguments import Content, Id, ManagementArguments, one_of, whole_number
 from memory_retrievers.tools.responses import respond
 from memory_retrievers.tools.tool import ROOT, ToolContext, ToolOutput

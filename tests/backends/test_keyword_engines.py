@@ -16,7 +16,7 @@ from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.models import Category, Kind, MemoryKey, Tier
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.settings import SNAPSHOT_BYTES
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 DEFAULT = {"k1": 0.9, "b": 0.4}
 SEED = {"k1": 1.2, "b": 0.75}

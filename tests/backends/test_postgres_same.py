@@ -14,7 +14,7 @@ from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
 from memory_retrievers.models import Category, Kind
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.testing import FixedClock, HashEmbedder, inside
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 pytestmark = pytest.mark.embedded("it compares both stores")
 

@@ -20,7 +20,7 @@ from memory_retrievers import AgentMemory, Message
 from memory_retrievers.cli import app
 from memory_retrievers.cli.output import progress_bar
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.text import for_terminals, json_for_terminals
+from memory_retrievers.text.analysis import for_terminals, json_for_terminals
 
 SCOPE = "user/ruth"
 NEVER_PRINTED = (

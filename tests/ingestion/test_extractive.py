@@ -17,7 +17,7 @@ from memory_retrievers.ingestion.extractive import (
     fallback_title,
     term_counts,
 )
-from memory_retrievers.text import one_line
+from memory_retrievers.text.analysis import one_line
 
 messages = st.lists(
     st.builds(

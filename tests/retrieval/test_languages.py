@@ -9,7 +9,7 @@ import pytest
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.testing import FixedClock
-from memory_retrievers.text import STOP_WORDS, analyze
+from memory_retrievers.text.analysis import STOP_WORDS, analyze
 from memory_retrievers.text.languages import language_of
 
 NOW = datetime(2026, 3, 4, 9, tzinfo=UTC)

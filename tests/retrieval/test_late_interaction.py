@@ -19,7 +19,7 @@ from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded, TermS
 from memory_retrievers.retrieval.candidates import QuestionTokens
 from memory_retrievers.retrieval.late_interaction import MESSAGES, TOGETHER, BestMessages, KeptTokens, max_sim
 from memory_retrievers.testing import HashEmbedder, inside
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 WIDTH = 8
 WITH, WITHOUT = RetrievalSettings(), RetrievalSettings(token_rerank=False)

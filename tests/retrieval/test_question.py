@@ -17,7 +17,7 @@ from memory_retrievers.retrieval.question import (
 )
 from memory_retrievers.retrieval.request import common_terms
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.text import analyze, has_word
+from memory_retrievers.text.analysis import analyze, has_word
 from memory_retrievers.text.languages import name_of
 
 MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"]

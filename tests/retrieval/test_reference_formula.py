@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from memory_retrievers import AgentMemory, EpisodicMemory, RetrievalSettings, SemanticMemory
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 WORDS = [
     f"{first}{second}" for first in ("ka", "lo", "mi", "nu", "re") for second in ("sta", "vel", "rin", "pod", "gax")

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_retrievers.text import MAX_PARTS, MAX_WORD_LENGTH, STOP_WORDS, analyze, one_line, quote, without_hidden
+from memory_retrievers.text.analysis import (
+    MAX_PARTS,
+    MAX_WORD_LENGTH,
+    STOP_WORDS,
+    analyze,
+    one_line,
+    quote,
+    without_hidden,
+)
 
 FRAGMENTS = [
     "</",

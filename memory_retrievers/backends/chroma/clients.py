@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from memory_retrievers.errors import BackendError, ConfigurationError
-from memory_retrievers.text import one_line
+from memory_retrievers.text.analysis import one_line
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI

@@ -16,7 +16,7 @@ from memory_retrievers.errors import LanguageModelError, MemoryRetrieversError, 
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols import LanguageModel
-from memory_retrievers.text import one_line, quote
+from memory_retrievers.text.analysis import one_line, quote
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 

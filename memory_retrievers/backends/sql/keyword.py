@@ -18,7 +18,7 @@ from memory_retrievers.backends.sql.passages import in_scope
 from memory_retrievers.backends.terms import EMPTY
 from memory_retrievers.models.contents import VerificationReport
 from memory_retrievers.models.selection import Hits, Passage, Selection, TermCounts, TermStatistics
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -29,7 +29,7 @@ from memory_retrievers.models import Kind, scopes
 from memory_retrievers.models.selection import NO_LABELS, Selection, labels_of
 from memory_retrievers.models.storage import OpenPlace
 from memory_retrievers.settings import SNAPSHOT_BYTES
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

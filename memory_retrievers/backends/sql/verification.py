@@ -21,7 +21,7 @@ from memory_retrievers.models import AnyMemory, Category, Kind
 from memory_retrievers.models.contents import MOVING, Problems, VerificationReport
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.selection import MAX_LENGTH_ERROR, TOKEN_WIDTHS, Passage
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 from memory_retrievers.text.passages import passage_text, passage_texts, turn_place
 
 PAGE: Final = 256  # passages in a page

@@ -21,7 +21,7 @@ from memory_retrievers.retrieval.unindexed_candidates import joined_statistics
 from memory_retrievers.settings import RetrievalSettings, ToolSettings
 from memory_retrievers.storage.open_episodes import open_id
 from memory_retrievers.storage.store import MemoryStore
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
     from memory_retrievers.models import AnyMemory

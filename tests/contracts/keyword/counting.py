@@ -28,7 +28,7 @@ from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.models import AnyMemory
 from memory_retrievers.models.selection import NewPassage, Selection
 from memory_retrievers.protocols import KeywordIndex
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 _TERMS: Final = tuple(analyze("tea coffee milk pepper"))
 _NO_VECTOR: Final = np.zeros(4, np.float32)

@@ -13,7 +13,7 @@ from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.models import AnyMemory, MemoryKey
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.protocols import KeywordIndex
-from memory_retrievers.text import analyze
+from memory_retrievers.text.analysis import analyze
 
 _FACTS: Final = facts_in()
 _WORDS: Final = ("tea", "coffee", "milk", "sugar", "lemon", "honey")

@@ -15,7 +15,7 @@ from memory_retrievers.models.results import Match
 from memory_retrievers.retrieval.documents import documents
 from memory_retrievers.retrieval.excerpts import MOST_TURNS, MatchedTurn, matched_turns
 from memory_retrievers.retrieval.results import RetrievalResult
-from memory_retrievers.text import one_line
+from memory_retrievers.text.analysis import one_line
 
 from .test_markdown import _blocks, _forced, nasty_text
 

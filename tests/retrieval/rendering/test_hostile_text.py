@@ -16,7 +16,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import CharacterState, SceneDetails
 from memory_retrievers.retrieval.markdown import notes, recent_block
 from memory_retrievers.scene.render import scene_block
-from memory_retrievers.text import for_terminals, indexed_line, json_for_terminals, one_line, quote
+from memory_retrievers.text.analysis import for_terminals, indexed_line, json_for_terminals, one_line, quote
 
 HIDDEN = (
     *map(chr, (0xAD, 0x34F, 0x115F, 0x1160, 0x3164, 0xFEFF, 0xFFA0, *range(0x200B, 0x2010), *range(0x202A, 0x202F))),
