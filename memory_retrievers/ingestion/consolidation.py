@@ -6,11 +6,11 @@ came from; should an episode or a fact have changed meanwhile, nothing of it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate, chain, zip_longest
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uuid_utils
 
@@ -19,28 +19,32 @@ from memory_retrievers.ingestion.facts import (
     Action,
     FactChange,
     answer_type,
-    find_existing,
-    is_current,
     parse_changes,
     resolve_conflicts,
     system_prompt,
     user_prompt,
 )
-from memory_retrievers.models import AnyMemory, EpisodicMemory, SemanticDraft, SemanticMemory
+from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, Origin, SemanticDraft, SemanticMemory
 from memory_retrievers.models.management import MemoryEventType
 from memory_retrievers.models.results import Report
+from memory_retrievers.models.selection import Hits, Selection
 from memory_retrievers.protocols import LanguageModel
 from memory_retrievers.retrieval.request import RetrievalRequest, fitting
 from memory_retrievers.retrieval.retriever import HybridRetriever
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.storage.drafts import KnownFacts, as_new
+from memory_retrievers.storage.drafts import KnownFacts, as_new, means_same_day
 from memory_retrievers.storage.store import MemoryStore
+from memory_retrievers.text.duplicates import is_duplicate
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.selection import Vectors
 
 BATCH: Final = 10  # number of episodes in one prompt; more would crowd the model's context
 
 BATCH_CHARACTERS: Final = 60_000
 """Largest number of characters of messages in one prompt, about 15,000 tokens, unless a single episode has more."""
 
+NEAREST: Final = 5  # number of the nearest facts that a new one is compared with
 FACTS_PER_EPISODE: Final = 20  # number of known facts looked up for each episode (specification §2.15)
 
 
@@ -89,7 +93,7 @@ class FactConsolidator:
         known = self._predicted(scope, active)
         proposals = self._calibrated(scope, active, known)
         while True:
-            plan = _planned(proposals, known=known, scope=scope, store=self._store, settings=self._settings)
+            plan = self._planned(proposals, known, scope)
             try:
                 return self._written(plan, scope=scope, episodes=episodes)
             except _OvertakenError:
@@ -102,7 +106,7 @@ class FactConsolidator:
             return []
         found = [self._facts_near(scope, episode) for episode in episodes]
         in_turn = chain.from_iterable(zip_longest(*found))
-        distinct = {fact.id: fact for fact in in_turn if fact is not None and is_current(fact, self._store)}
+        distinct = {fact.id: fact for fact in in_turn if fact is not None and self._is_current(fact)}
         return list(distinct.values())[: self._settings.related_facts]
 
     def _facts_near(self, scope: str, episode: EpisodicMemory) -> list[SemanticMemory]:
@@ -122,6 +126,86 @@ class FactConsolidator:
         changes = parse_changes(answer.facts, known=known, episodes=episodes, scope=scope)
         admitted = (change.admitted_by(self._store.admitted) for change in changes)
         return [change for change in admitted if change is not None]
+
+    def _planned(self, proposals: Sequence[FactChange], known: Sequence[SemanticMemory], scope: str) -> FactWrites:
+        """Plan the writes for the proposals of a model, given the facts as they are now.
+
+        A known fact whose words have changed since it was shown is not the one that the model meant.
+        """
+        active = {}
+        for fact in known:
+            now = self._store.ledger.get(scope=scope, id=fact.id)
+            if isinstance(now, SemanticMemory) and now.fact == fact.fact and self._is_current(now):
+                active[now.id] = now
+        changes = [_filed(change, active) for change in resolve_conflicts(proposals, active=active)]
+        leaving = {change.target for change in changes if change.target and change.action is not Action.REINFORCE}
+        drafts = [change.draft for change in changes if change.draft is not None]
+        existing = iter(self._existing(drafts, leaving))
+        writes = FactWrites(at=self._store.now())
+        for change in changes:
+            successor = None if change.draft is None else writes.place(change.draft, next(existing))
+            if change.target is None:
+                continue
+            if change.action is Action.REINFORCE:
+                writes.learn_again(active[change.target], change.sources)
+            else:
+                writes.leaving.append((active[change.target], successor))
+        return writes
+
+    def _existing(self, drafts: Sequence[SemanticDraft], leaving: Collection[str]) -> list[SemanticMemory | int]:
+        """Find for each draft of a scope the stored fact that says the same already and does not leave.
+
+        Else it is the position of a draft: its own, unless an earlier one tells the same.
+        """
+        if not drafts:
+            return []
+        stated = list(map(as_new, drafts))
+        known_facts = KnownFacts(self._store.ledger, stated, now=self._store.now())
+        selection = Selection(scope=drafts[0].scope, kind=Kind.SEMANTIC, now=self._store.now())
+        limit = NEAREST + len(leaving)
+
+        def find(vectors: Vectors) -> tuple[Vectors, list[Hits]]:
+            return vectors, [self._store.dense.search(vector, selection, limit=limit) for vector in vectors]
+
+        vectors, nearest = self._store.search_texts([draft.embedding_text for draft in drafts], find)
+        existing: list[SemanticMemory | int] = []
+        for position, (draft, near) in enumerate(zip(drafts, nearest, strict=True)):
+            known = known_facts.find(stated[position], leaving=leaving) or self._stored_match(draft, near, leaving)
+            if known is None:
+                earlier = (place for place in range(position) if existing[place] == place)
+                alike = (
+                    place
+                    for place in earlier
+                    if self._is_same(drafts[place], draft, cosine=float(vectors[place] @ vectors[position]))
+                )
+                existing.append(next(alike, position))
+            else:
+                existing.append(known)
+        return existing
+
+    def _stored_match(self, draft: SemanticDraft, hits: Hits, leaving: Collection[str]) -> SemanticMemory | None:
+        """The nearest stored fact that says the same."""
+        memories = self._store.ledger.load(hits.memories)
+        near = ((memories.get(row), cosine) for row, cosine in zip(hits.memories, hits.scores, strict=True))
+        candidates = [
+            (fact, cosine)
+            for fact, cosine in near
+            if isinstance(fact, SemanticMemory) and self._is_current(fact) and fact.id not in leaving
+        ]
+        day = draft.valid_at or self._store.now()
+        for fact, cosine in candidates[:NEAREST]:
+            if self._is_same(draft, fact, cosine=cosine) and (
+                not self._settings.compare_details or means_same_day(fact, draft.fact, day=day)
+            ):
+                return fact
+        return None
+
+    def _is_same(self, one: SemanticDraft, other: SemanticDraft, *, cosine: float) -> bool:
+        return is_duplicate(one.fact, other.fact, cosine=cosine, settings=self._settings)
+
+    def _is_current(self, fact: SemanticMemory) -> bool:
+        """True if a fact holds and may be changed here; facts that an application stores under its own keys may not."""
+        return fact.invalid_at is None and not fact.has_expired(self._store.now()) and fact.origin != Origin.STORE
 
     def _written(self, plan: FactWrites, *, scope: str, episodes: Sequence[EpisodicMemory]) -> Report:
         report = Report()
@@ -207,7 +291,7 @@ class FactWrites:
         yield from (fact for fact, _ in self.leaving)
 
     def place(self, draft: SemanticDraft, existing: SemanticMemory | int) -> str:
-        """Place a draft by what :func:`find_existing` found for it, and give the id of what holds then."""
+        """Place a draft by what was found for it, and give the id of what holds then."""
         if isinstance(existing, SemanticMemory):
             self.learn_again(existing, draft.source_episodic_ids)
             id = existing.id  # noqa: A001
@@ -229,35 +313,6 @@ class FactWrites:
         self.learned_again[fact.id] = (fact, _union(before, sources))
 
 
-def _planned(
-    proposals: Sequence[FactChange],
-    *,
-    known: Sequence[SemanticMemory],
-    scope: str,
-    store: MemoryStore,
-    settings: IngestionSettings,
-) -> FactWrites:
-    """Plan the writes for the proposals of a model, given the facts as they are now.
-
-    A known fact whose words have changed since it was shown is not the one that the model meant.
-    """
-    active = _still_holding(known, scope=scope, store=store)
-    changes = [_filed(change, active) for change in resolve_conflicts(proposals, active=active)]
-    leaving = {change.target for change in changes if change.target and change.action is not Action.REINFORCE}
-    drafts = [change.draft for change in changes if change.draft is not None]
-    existing = iter(find_existing(drafts, store=store, settings=settings, leaving=leaving))
-    writes = FactWrites(at=store.now())
-    for change in changes:
-        successor = None if change.draft is None else writes.place(change.draft, next(existing))
-        if change.target is None:
-            continue
-        if change.action is Action.REINFORCE:
-            writes.learn_again(active[change.target], change.sources)
-        else:
-            writes.leaving.append((active[change.target], successor))
-    return writes
-
-
 def _filed(change: FactChange, active: Mapping[str, SemanticMemory]) -> FactChange:
     """The change, its new fact filed and pinned as the one that it updates: a filter finds the one as the other."""
     before, draft = active.get(change.target or ""), change.draft
@@ -270,15 +325,6 @@ def _filed(change: FactChange, active: Mapping[str, SemanticMemory]) -> FactChan
         "importance_pinned": before.importance_pinned,
     }
     return replace(change, draft=draft.model_copy(update=kept))
-
-
-def _still_holding(known: Sequence[SemanticMemory], *, scope: str, store: MemoryStore) -> dict[str, SemanticMemory]:
-    holding = {}
-    for fact in known:
-        now = store.ledger.get(scope=scope, id=fact.id)
-        if isinstance(now, SemanticMemory) and now.fact == fact.fact and is_current(now, store):
-            holding[now.id] = now
-    return holding
 
 
 def _union(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ can name only what was shown.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from enum import StrEnum
@@ -16,17 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from memory_retrievers.backends.language_models.structured import Answer, OneLine, bullets, cut
-from memory_retrievers.models import Category, EpisodicMemory, Kind, Origin, SemanticDraft, SemanticMemory
-from memory_retrievers.models.selection import Hits, Selection
+from memory_retrievers.models import Category, EpisodicMemory, Origin, SemanticDraft, SemanticMemory
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.storage.drafts import KnownFacts, as_new, means_same_day
-from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.analysis import one_line
 from memory_retrievers.text.dates import in_zone
-from memory_retrievers.text.duplicates import is_duplicate
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vectors
+    pass
 
 
 MAX_FACT_LENGTH: Final = 1_000  # a fact is one sentence; what is longer is cut
@@ -249,29 +245,24 @@ def parse_changes(
         scope: Where the new facts will be.
     """
     by_label = dict(zip(fact_labels(len(known)), (fact.id for fact in known), strict=True))
-    changes = (_parsed_change(answer, by_label, episodes, scope=scope) for answer in answers)
-    return [change for change in changes if change is not None]
-
-
-def _parsed_change(
-    answer: FactAnswer, by_label: Mapping[str, str], episodes: Sequence[EpisodicMemory], *, scope: str
-) -> FactChange | None:
-    sources = _sources(answer.source_episodes, episodes)
-    names_target = answer.action is not Action.NEW and answer.existing_fact_id is not None
-    target = by_label.get(read_label(answer.existing_fact_id or "")) if names_target else None
-    if answer.action in {Action.REINFORCE, Action.INVALIDATE}:
-        return FactChange(action=answer.action, target=target, sources=sources)
-    if not answer.fact:
-        return None
-    draft = SemanticDraft(
-        scope=scope,
-        fact=cut(answer.fact, MAX_FACT_LENGTH),
-        category=answer.category,
-        keywords=answer.keywords,
-        source_episodic_ids=sources,
-        origin=Origin.CONSOLIDATION,
-    )
-    return FactChange(action=answer.action, target=target, draft=draft, sources=sources)
+    changes: list[FactChange] = []
+    for answer in answers:
+        sources, draft = _sources(answer.source_episodes, episodes), None
+        names_target = answer.action is not Action.NEW and answer.existing_fact_id is not None
+        target = by_label.get(read_label(answer.existing_fact_id or "")) if names_target else None
+        if answer.action in {Action.NEW, Action.UPDATE}:
+            if not answer.fact:
+                continue
+            draft = SemanticDraft(
+                scope=scope,
+                fact=cut(answer.fact, MAX_FACT_LENGTH),
+                category=answer.category,
+                keywords=answer.keywords,
+                source_episodic_ids=sources,
+                origin=Origin.CONSOLIDATION,
+            )
+        changes.append(FactChange(action=answer.action, target=target, draft=draft, sources=sources))
+    return changes
 
 
 def _sources(numbers: Sequence[int], episodes: Sequence[EpisodicMemory]) -> tuple[str, ...]:
@@ -301,85 +292,3 @@ def _possible(proposal: FactChange, active: Mapping[str, SemanticMemory]) -> Fac
     if proposal.action is Action.NEW or proposal.target in active:
         return proposal
     return replace(proposal, action=Action.NEW, target=None) if proposal.action is Action.UPDATE else None
-
-
-NEAREST: Final = 5  # number of the nearest facts that are compared
-
-
-def find_existing(
-    drafts: Sequence[SemanticDraft], *, store: MemoryStore, settings: IngestionSettings, leaving: Collection[str]
-) -> list[SemanticMemory | int]:
-    """Find for each draft the fact of its scope that says the same already, or the first such draft.
-
-    Args:
-        drafts: New facts of one scope.
-        store: Where the known facts are.
-        settings: What counts as the same.
-        leaving: The ids of facts that are about to be invalidated, and so are not found.
-
-    Returns:
-        For each draft a stored fact, or the position of a draft: its own, unless an earlier one tells the same.
-    """
-    if not drafts:
-        return []
-    stated = list(map(as_new, drafts))
-    known_facts = KnownFacts(store.ledger, stated, now=store.now())
-    vectors, nearest = _nearest(drafts, store, limit=NEAREST + len(leaving))
-    existing: list[SemanticMemory | int] = []
-    for position, (draft, near) in enumerate(zip(drafts, nearest, strict=True)):
-        known = known_facts.find(stated[position], leaving=leaving)
-        if known is None:
-            known = _stored_match(draft, near, store=store, settings=settings, leaving=leaving)
-        existing.append(_first_alike(position, drafts, vectors, existing, settings) if known is None else known)
-    return existing
-
-
-def _nearest(drafts: Sequence[SemanticDraft], store: MemoryStore, *, limit: int) -> tuple[Vectors, list[Hits]]:
-    """The vectors of the drafts as they would be stored, and the stored facts nearest to each."""
-    selection = Selection(scope=drafts[0].scope, kind=Kind.SEMANTIC, now=store.now())
-
-    def find(vectors: Vectors) -> tuple[Vectors, list[Hits]]:
-        return vectors, [store.dense.search(vector, selection, limit=limit) for vector in vectors]
-
-    return store.search_texts([draft.embedding_text for draft in drafts], find)
-
-
-def _stored_match(
-    draft: SemanticDraft, hits: Hits, *, store: MemoryStore, settings: IngestionSettings, leaving: Collection[str]
-) -> SemanticMemory | None:
-    """The nearest stored fact that says the same."""
-    memories = store.ledger.load(hits.memories)
-    near = ((memories.get(row), cosine) for row, cosine in zip(hits.memories, hits.scores, strict=True))
-    candidates = [
-        (fact, cosine)
-        for fact, cosine in near
-        if isinstance(fact, SemanticMemory) and is_current(fact, store) and fact.id not in leaving
-    ]
-    day = draft.valid_at or store.now()
-    for fact, cosine in candidates[:NEAREST]:
-        is_same = is_duplicate(draft.fact, fact.fact, cosine=cosine, settings=settings)
-        if is_same and (not settings.compare_details or means_same_day(fact, draft.fact, day=day)):
-            return fact
-    return None
-
-
-def is_current(fact: SemanticMemory, store: MemoryStore) -> bool:
-    """True if a fact holds and may be changed here; facts that an application stores under its own keys may not."""
-    return fact.invalid_at is None and not fact.has_expired(store.now()) and fact.origin != Origin.STORE
-
-
-def _first_alike(
-    position: int,
-    drafts: Sequence[SemanticDraft],
-    vectors: Vectors,
-    existing: Sequence[SemanticMemory | int],
-    settings: IngestionSettings,
-) -> int:
-    """Position of the first draft that stays and says the same; the draft's own if there is none before it."""
-    for earlier in range(position):
-        cosine = float(vectors[earlier] @ vectors[position])
-        if existing[earlier] == earlier and is_duplicate(
-            drafts[earlier].fact, drafts[position].fact, cosine=cosine, settings=settings
-        ):
-            return earlier
-    return position
