@@ -196,16 +196,6 @@ class IngestionPipeline:
         if self._store.searched == "turns":
             self._store.open_episodes.embed_rest()
 
-    def review(self, id: str, *, scope: str, rating: Rating | str) -> EpisodicMemory:
-        """Rate one episode now.
-
-        Args:
-            id: Id of the episode.
-            scope: Scope of the episode.
-            rating: Rating of how the episode served; a name is taken regardless of case.
-        """
-        return reviews.review_one(self._store, id, scope=scope, rating=rating, now=self._store.now())
-
     def erase_old_messages(self) -> int:
         """Erase the messages that are to be kept no longer; gives the number of episodes that had some."""
         days = self._settings.keep_messages_days
@@ -234,7 +224,8 @@ class IngestionPipeline:
 
     def _segments(self, messages: Sequence[Message], claim: Claim) -> list[Segment]:
         now = self._store.now()
-        recent = self._store.ledger.recent(scope=claim.scope, limit=RECENT_EPISODES, now=now, since=None)
+        ledger = self._store.ledger
+        recent = ledger.recent(EpisodicMemory, scope=claim.scope, limit=RECENT_EPISODES, now=now, since=None)
         context = SegmentationContext(
             previous_summary=claim.previous_summary, recent=recent, embed=self._store.open_episodes.embed
         )
@@ -302,13 +293,7 @@ class IngestionPipeline:
 
     def _reviewed(self, job: ReviewJob) -> tuple[tuple[MemoryKey, Rating], ...]:
         changes = reviews.due_reviews(
-            self._store,
-            reviews=job.reviews,
-            conversation=job.conversation,
-            reviewed_at=job.reviewed_at,
-            judge=self._judge,
-            settings=self._review_settings,
-            embed=self._store.open_episodes.embed,
+            self._store, job, judge=self._judge, settings=self._review_settings, embed=self._store.open_episodes.embed
         )
         below = {key.scope for pending in job.reviews for key in pending.memories}  # or the same
         with self._store.ledger.transaction(*{job.scope, *below}):

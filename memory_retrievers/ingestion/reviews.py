@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -18,6 +18,7 @@ from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.management import MemoryEventType
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
+from memory_retrievers.models.storage import ReviewJob
 from memory_retrievers.protocols import Judge, LanguageModel, ReviewedMemory
 from memory_retrievers.settings import ReviewSettings
 from memory_retrievers.storage.store import MemoryStore
@@ -31,10 +32,8 @@ BATCH: Final = 50  # number of memories judged at once; the 200 reviews that a s
 
 def due_reviews(
     store: MemoryStore,
+    job: ReviewJob,
     *,
-    reviews: Sequence[PendingReview],
-    conversation: Sequence[Message],
-    reviewed_at: datetime,
     judge: Judge,
     settings: ReviewSettings,
     embed: Callable[[Sequence[str]], Vectors],
@@ -46,22 +45,20 @@ def due_reviews(
 
     Args:
         store: Store to read the memories from.
-        reviews: The retrievals to judge.
-        conversation: The messages around them.
-        reviewed_at: The moment the review counts from.
+        job: The retrievals to judge, and the messages around them.
         judge: Rates the memories.
         settings: ``min_days``, the least number of days between reviews that count.
         embed: Gives unit vectors of texts, shape (texts, d), to the judge.
     """
     due: list[tuple[MemoryKey, ReviewedMemory]] = []
-    for key, queries in by_memory(reviews).items():
-        memory = _reviewable(store, key, reviewed_at=reviewed_at, min_days=settings.min_days)
+    for key, queries in by_memory(job.reviews).items():
+        memory = _reviewable(store, key, reviewed_at=job.reviewed_at, min_days=settings.min_days)
         if memory is not None:
             due.append((key, ReviewedMemory(id=f"M{len(due) + 1}", memory=memory, queries=queries)))
     rated: dict[MemoryKey, Rating] = {}
     for start in range(0, len(due), BATCH):
         batch = due[start : start + BATCH]
-        ratings = judge.rate(conversation, [reviewed for _, reviewed in batch], embed=embed)
+        ratings = judge.rate(job.conversation, [reviewed for _, reviewed in batch], embed=embed)
         rated |= {key: parse_rating(ratings[reviewed.id]) for key, reviewed in batch if reviewed.id in ratings}
     return rated
 

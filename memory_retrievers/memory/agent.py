@@ -832,7 +832,9 @@ class AgentMemory(BaseMemory):
             NotFoundError: There is no such memory in this scope.
             ValidationError: It is a fact, or there is no such rating.
         """
-        return self._engine.pipeline.review(parse_id(id), scope=scopes.parse(scope), rating=rating)
+        from memory_retrievers.ingestion.reviews import review_one
+
+        return review_one(self._store, parse_id(id), scope=scopes.parse(scope), rating=rating, now=self.now())
 
     def history(self, fact_id: str, *, scope: str) -> tuple[SemanticMemory, ...]:
         """What a fact says and has said, what it has replaced and what has replaced it, in the order of validity.

@@ -262,14 +262,15 @@ class HybridRetriever:
         now, ledger, parsed = self._store.now(), self._store.ledger, scopes.parse(scope)
         most = min(max(parse_limit("limit", limit), 1), MAX_RECENT)
         since = None if days_limit is None else now - _days(days_limit)
-        stored = ledger.recent(scope=parsed, limit=most, now=now, since=since)
+        stored = ledger.recent(EpisodicMemory, scope=parsed, limit=most, now=now, since=since)
+        known = ledger.recent(SemanticMemory, scope=parsed, limit=most, now=now, since=since) if facts else ()
         still_open = self._store.open_episodes.episodes(parsed) if self._settings.searches_open else []
         new = [each for each in still_open if since is None or each.created_at >= since]
         newest = sorted([*new, *stored], key=lambda each: (each.created_at, each.end_at), reverse=True)
         return RecentResult(
             now=now.astimezone(self.zone),
             episodic=tuple(newest[:most]),
-            semantic=tuple(ledger.recent_facts(scope=parsed, limit=most, now=now, since=since)) if facts else None,
+            semantic=tuple(known) if facts else None,
             fact_display_length=self._settings.fact_display_length,
         )
 

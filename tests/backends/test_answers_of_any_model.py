@@ -26,6 +26,7 @@ from memory_retrievers.ingestion.reviews import (
 from memory_retrievers.ingestion.segmenters import LanguageModelSegmenter, SegmentAnswer, SegmentationAnswer
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.results import PendingReview
+from memory_retrievers.models.storage import ReviewJob
 from memory_retrievers.scene.extraction import SceneAnswer, SceneEventAnswer, extract_events
 from memory_retrievers.settings import IngestionSettings, ReviewSettings
 from memory_retrievers.testing import FixedClock, HashEmbedder, inside
@@ -85,7 +86,8 @@ def judge(memory, model):
     at = inside(memory).store.now()
     review = PendingReview(scope="c1", query="home", memories=(MemoryKey(scope="c1", id="e1"),), created_at=at)
     changes = due_reviews(
-        inside(memory).store, reviews=[review], conversation=MESSAGES, reviewed_at=at, judge=LanguageModelJudge(model),
+        inside(memory).store, ReviewJob(scope="c1", reviewed_at=at, conversation=MESSAGES, reviews=(review,)),
+        judge=LanguageModelJudge(model),
         settings=ReviewSettings(), embed=inside(memory).embedder.current().embed_documents,
     )  # fmt: skip
     with inside(memory).ledger.transaction():

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Part, Whole, insert
-from memory_retrievers.backends.sql.rows import OF_SCOPE, encode_json, encode_time, memory_of, memory_query, readable
+from memory_retrievers.backends.sql.rows import (
+    OF_SCOPE,
+    encode_json,
+    encode_time,
+    load,
+    memory_of,
+    memory_query,
+    readable,
+)
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
     AnyMemory,
@@ -182,14 +190,11 @@ class SQLFacts(Part):
                 asked,
             ).fetchall()
             rows = [row for (row,) in found[:limit]]
-            listed = {"rows": dialect.listed(rows)}
-            stored = connection.execute(
-                f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':rows')}", listed
-            ).fetchall()
+            memories = load(connection, rows)
             former = connection.execute(
-                f"SELECT v.memory, {_FIELDS} FROM fact_versions v WHERE {dialect.among('v.memory', ':rows')}", listed
+                f"SELECT v.memory, {_FIELDS} FROM fact_versions v WHERE {dialect.among('v.memory', ':rows')}",
+                {"rows": dialect.listed(rows)},
             ).fetchall()
-        memories = {row: memory_of(tuple(fields)) for row, *fields in stored}
         facts = {row: memory for row, memory in memories.items() if isinstance(memory, SemanticMemory)}
         versions = (_version_of(facts[row], fields) for row, *fields in former if row in facts)
         return difference(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from memory_retrievers.backends.sql import characters, removal
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Dialect, Part, Whole, insert, one, scope_id_of
-from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, ids_by_scope, memory_of, memory_query
+from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, ids_by_scope, load
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey
 from memory_retrievers.models.fields import moment
@@ -114,11 +114,7 @@ class SQLManagement(Part):
                 {**values, "limit": _ALL if limit is None else limit, "offset": offset},
             )
             numbers = [row for (row,) in rows]
-            found = connection.execute(
-                f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':rows')}",
-                {"rows": dialect.listed(numbers)},
-            )
-            memories = {row[0]: memory_of(row[1:]) for row in found}
+            memories = load(connection, numbers)
         return [memories[number] for number in numbers]
 
     def count(self, filter: MemoryFilter, *, now: datetime) -> int:

@@ -60,34 +60,23 @@ class StoredRecords(StoredRows):
         rows = self.query(f"{memory_query(self.dialect)} WHERE {condition}", values)
         return [memory for memory in map(memory_of, rows) if isinstance(memory, kind)]
 
-    def recent(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[EpisodicMemory]:
-        """List the scope's newest episodes by ``created_at``, newest first; of those made at once, by their end.
+    def recent(
+        self, kind: type[MemoryT], *, scope: str, limit: int, now: datetime, since: datetime | None
+    ) -> list[MemoryT]:
+        """List the scope's newest episodes, or valid facts, by ``created_at``, newest first; of one moment by end.
 
         Args:
+            kind: Episodes or facts.
             scope: The scope.
-            limit: Maximum number of episodes.
-            now: Leave out episodes that expired by this time.
-            since: Leave out episodes created before this time; None includes all.
+            limit: Maximum number of memories.
+            now: Leave out what expired by this time, and facts that do not hold at it.
+            since: Leave out what was created before this time; None includes all.
         """
+        holds = where.NOT_EXPIRED if kind is EpisodicMemory else _HOLDS
         return self._read(
-            EpisodicMemory,
-            f"""m.{OF_SCOPE} AND m.kind = 'episodic' AND {where.NOT_EXPIRED} AND {_SINCE}
+            kind,
+            f"""m.{OF_SCOPE} AND m.kind = '{kind.kind}' AND {holds} AND {_SINCE}
                 ORDER BY m.created_at DESC, m.end_at DESC, m.id LIMIT :limit""",
-            {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
-        )
-
-    def recent_facts(self, *, scope: str, limit: int, now: datetime, since: datetime | None) -> list[SemanticMemory]:
-        """List the scope's newest valid facts by ``created_at``, newest first.
-
-        Args:
-            scope: The scope.
-            limit: Maximum number of facts.
-            now: Leave out facts that expired by this time, or do not hold at it.
-            since: Leave out facts created before this time; None includes all.
-        """
-        return self._read(
-            SemanticMemory,
-            f"m.{OF_SCOPE} AND m.kind = 'semantic' AND {_HOLDS} AND {_SINCE} {_NEWEST}",
             {"scope": scope, "now": encode_time(now), "since": encode_time(since), "limit": limit},
         )
 

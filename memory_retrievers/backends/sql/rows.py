@@ -14,7 +14,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
-from memory_retrievers.backends.sql.connection import Dialect, Part
+from memory_retrievers.backends.sql.connection import Connection, Dialect, Part
 from memory_retrievers.backends.sql.requests import OTHER_NOTES
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import (
@@ -284,14 +284,20 @@ def _loading(of: type[Dialect]) -> str:
     return f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':ids')}"
 
 
+def load(connection: Connection, rows: Sequence[int]) -> dict[int, AnyMemory]:
+    """Read the memories of the given rows that exist."""
+    dialect = connection.dialect
+    found = connection.execute(_loading(type(dialect)), {"ids": dialect.listed(rows)})
+    return {row[0]: memory_of(row[1:]) for row in found.fetchall()}
+
+
 class StoredRows(Part):
     """The part of the ledger that reads memories by their rows, how far they are forgotten, and the notes."""
 
     def load(self, rows: Sequence[int]) -> dict[int, AnyMemory]:
         """Read the memories of the given rows that exist."""
-        with self.database.read() as connection:  # not by `query`: each search passes here
-            found = connection.execute(_loading(type(self.dialect)), {"ids": self.dialect.listed(rows)})
-            return {row[0]: memory_of(row[1:]) for row in found.fetchall()}
+        with self.database.read() as connection:
+            return load(connection, rows)
 
     def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
         """Read the forgetting states of the given rows that are episodes and fade."""

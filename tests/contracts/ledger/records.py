@@ -22,7 +22,7 @@ from contracts.samples import (
 )
 from contracts.strategies import memories
 from memory_retrievers.backends.sql.ledger import SQLLedger
-from memory_retrievers.models import AnyMemory, MemoryKey, ScopeStatistics, SemanticMemory
+from memory_retrievers.models import AnyMemory, EpisodicMemory, MemoryKey, ScopeStatistics, SemanticMemory
 
 
 class RecordContract:
@@ -133,18 +133,20 @@ class RecordContract:
         order = [3, 1, 4, 0, 2]
         add(ledger, [episode(f"e{age}", created_at=NOW - timedelta(days=age)) for age in order])
         add(ledger, [fact("f1"), episode("elsewhere", scope="user/10"), episode("below", scope="user/1/work")])
-        recent = ledger.recent(scope=SCOPE, limit=4, now=NOW, since=None)
+        recent = ledger.recent(EpisodicMemory, scope=SCOPE, limit=4, now=NOW, since=None)
         assert [memory.id for memory in recent] == ["e0", "e1", "e2", "e3"]
         assert recent[0] == ledger.get(scope=SCOPE, id="e0")
 
     def test_recent_looks_back_no_further_than_asked(self, ledger: SQLLedger) -> None:
         add(ledger, [episode(f"e{age}", created_at=NOW - timedelta(days=age)) for age in range(3)])
-        recent = ledger.recent(scope=SCOPE, limit=10, now=NOW, since=NOW - timedelta(days=1))
+        recent = ledger.recent(EpisodicMemory, scope=SCOPE, limit=10, now=NOW, since=NOW - timedelta(days=1))
         assert [memory.id for memory in recent] == ["e0", "e1"]
 
     def test_recent_leaves_out_what_has_expired(self, ledger: SQLLedger) -> None:
         add(ledger, [episode("gone", expires_at=NOW), episode("kept", expires_at=NOW + timedelta(microseconds=1))])
-        assert [memory.id for memory in ledger.recent(scope=SCOPE, limit=1, now=NOW, since=None)] == ["kept"]
+        assert [memory.id for memory in ledger.recent(EpisodicMemory, scope=SCOPE, limit=1, now=NOW, since=None)] == [
+            "kept"
+        ]
 
     def test_scopes_are_those_that_hold_a_memory_sorted(self, ledger: SQLLedger) -> None:
         assert ledger.scopes() == []

@@ -21,7 +21,7 @@ from contracts.samples import (
 )
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
-from memory_retrievers.models import Kind, MemoryKey
+from memory_retrievers.models import EpisodicMemory, Kind, MemoryKey
 from memory_retrievers.models.selection import Passage
 
 _PER_THREAD: Final = 10
@@ -44,7 +44,7 @@ _CALLS: Final[dict[str, Callable[[SQLLedger], object]]] = {
     "owners": lambda ledger: ledger.owners([1]),
     "forgetting_states": lambda ledger: ledger.forgetting_states([1]),
     "load": lambda ledger: ledger.load([1]),
-    "recent": lambda ledger: ledger.recent(scope=SCOPE, limit=1, now=NOW, since=None),
+    "recent": lambda ledger: ledger.recent(EpisodicMemory, scope=SCOPE, limit=1, now=NOW, since=None),
     "scopes": lambda ledger: ledger.scopes(),
     "statistics": lambda ledger: ledger.statistics(None),
     "notes": lambda ledger: ledger.notes(),

@@ -18,6 +18,7 @@ from memory_retrievers.ingestion.reviews import (
 )
 from memory_retrievers.models import EpisodicMemory, MemoryKey, Rating
 from memory_retrievers.models.results import PendingReview
+from memory_retrievers.models.storage import ReviewJob
 from memory_retrievers.settings import ReviewSettings
 from memory_retrievers.testing import ScriptedLanguageModel, inside
 
@@ -75,9 +76,7 @@ def run(memory, clock):
         model = ScriptedLanguageModel([] if answer is None else [answer])
         changes = due_reviews(
             inside(memory).store,
-            reviews=reviews,
-            conversation=TALK,
-            reviewed_at=at or clock.now(),
+            ReviewJob(scope="c1", reviewed_at=at or clock.now(), conversation=TALK, reviews=reviews),
             judge=judge or LanguageModelJudge(model),
             settings=settings or ReviewSettings(),
             embed=inside(memory).embedder.current().embed_documents,
@@ -250,7 +249,8 @@ class TestTheJob:
         clock.advance(days=3)
         model = ScriptedLanguageModel([ratings(("M1", "good")), ratings((f"M{BATCH + 1}", "good"))])
         changes = due_reviews(
-            inside(memory).store, reviews=[pending(*ids, at=clock.now())], conversation=TALK, reviewed_at=clock.now(),
+            inside(memory).store,
+            ReviewJob(scope="c1", reviewed_at=clock.now(), conversation=TALK, reviews=(pending(*ids, at=clock.now()),)),
             judge=LanguageModelJudge(model), settings=ReviewSettings(), embed=inside(memory).embedder.current().embed_documents,
         )  # fmt: skip
         assert [key.id for key in changes] == ["e0", f"e{BATCH}"]
@@ -346,9 +346,7 @@ def written(memory, changes, at, settings=None):
 def prepared(memory, clock):
     return due_reviews(
         inside(memory).store,
-        reviews=[pending("e1", at=clock.now())],
-        conversation=TALK,
-        reviewed_at=clock.now(),
+        ReviewJob(scope="c1", reviewed_at=clock.now(), conversation=TALK, reviews=(pending("e1", at=clock.now()),)),
         judge=LanguageModelJudge(ScriptedLanguageModel([ratings(("M1", "good"))])),
         settings=ReviewSettings(),
         embed=inside(memory).embedder.current().embed_documents,
