@@ -118,15 +118,25 @@ class IngestionPipeline:
         return report
 
     def finish(self, scope: str, report: Report = Report(), failures: Sequence[Exception] = ()) -> Report:  # noqa: B008
-        """Do what follows from new episodes, then raise the first failure, if there was one.
+        """Do what follows from new episodes: reviews, then facts; then raise the first failure, if there was one.
 
         Args:
             scope: Scope of the episodes.
             report: What was done before.
             failures: What failed before.
         """
+        failed = list(failures)
         with acting_as(Channel.WORKER, self._actor):
-            return self._finished(scope, report, list(failures))
+            for job in self._conversations.review_jobs(scope):
+                with noting(failed):
+                    report = report.joined(Report(reviews=self._reviewed(job)))
+            if self._consolidator is not None and self._consolidator.due(scope):  # else nobody waits for the lock
+                with noting(failed), self._consolidating:
+                    report = report.joined(self._consolidator.consolidate(scope))
+        if failed:
+            raise failed[0]
+        waiting = sum(state.messages for state in self._conversations.states(scope).values())
+        return report.joined(Report(waiting=waiting))
 
     def flush(self, scope: str, *, conversation: str | None = None) -> Report:
         """Make episodes of all queued messages, after any other process at work on them, and run all that follows.
@@ -148,7 +158,7 @@ class IngestionPipeline:
             for each in ending:
                 with noting(failures):
                     report = report.joined(self._flushed(scope, each))
-            finished = self._finished(scope, report, failures)
+        finished = self.finish(scope, report, failures)
         return finished if is_known else replace(finished, waiting=0)
 
     def _flushed(self, scope: str, conversation: str | None) -> Report:
@@ -277,19 +287,6 @@ class IngestionPipeline:
                 return ()  # they have made the same episode
             raise
         return tuple(memory for memory in stored if isinstance(memory, EpisodicMemory))
-
-    def _finished(self, scope: str, report: Report, failures: list[Exception]) -> Report:
-        """Do what follows from new episodes: reviews, then facts; then raise the first failure, if there was one."""
-        for job in self._conversations.review_jobs(scope):
-            with noting(failures):
-                report = report.joined(Report(reviews=self._reviewed(job)))
-        if self._consolidator is not None and self._consolidator.due(scope):  # else nobody waits for the lock
-            with noting(failures), self._consolidating:
-                report = report.joined(self._consolidator.consolidate(scope))
-        if failures:
-            raise failures[0]
-        waiting = sum(state.messages for state in self._conversations.states(scope).values())
-        return report.joined(Report(waiting=waiting))
 
     def _reviewed(self, job: ReviewJob) -> tuple[tuple[MemoryKey, Rating], ...]:
         changes = reviews.due_reviews(

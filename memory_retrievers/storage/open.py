@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
@@ -32,6 +33,8 @@ CHROMA_DIRECTORY: Final = "chroma"
 PSYCOPG: Final = Extra(package="psycopg", module="psycopg", name="postgres")
 POOL: Final = Extra(package="psycopg-pool", module="psycopg_pool", name="postgres")
 _SERVERS: Final = ("postgresql://", "postgres://")
+
+LedgerT = TypeVar("LedgerT", bound="SQLLedger")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +63,9 @@ def in_file(parts: ResolvedOptions, file: Path | None, *, read_only: bool = Fals
     from memory_retrievers.backends.vectors import ExactVectorIndex
 
     ledger = SQLiteLedger(file, read_only=read_only, access=parts.access)
-    ledger.snapshots.most = parts.retrieval.snapshot_bytes
-    try:
-        folder = None if file is None else file.parent / CHROMA_DIRECTORY
-        dense = ExactVectorIndex(ledger) if read_only else _projected(parts, ledger, folder=folder)
-        return Storage(ledger=ledger, keyword=_keyword(parts, ledger), dense=dense)
-    except BaseException:
-        ledger.close()
-        raise
+    folder = None if file is None else file.parent / CHROMA_DIRECTORY
+    dense = ExactVectorIndex if read_only else partial(_projected, parts, folder=folder)
+    return _indexed(parts, ledger, dense)
 
 
 def on_server(
@@ -92,15 +90,21 @@ def on_server(
         from memory_retrievers.backends.postgres import HNSWVectorIndex, PostgresLedger
 
     ledger = PostgresLedger(url, pool_size=pool_size, within=within, read_only=read_only)
-    ledger.snapshots.most = parts.retrieval.snapshot_bytes
     ledger.snapshots.takes_turns = False
+    if read_only or isinstance(parts.dense, str):
+        exact_limit = None if parts.dense == "exact" else parts.retrieval.exact_limit
+        return _indexed(parts, ledger, partial(HNSWVectorIndex, exact_limit=exact_limit))
+    return _indexed(parts, ledger, partial(_projected, parts, folder=None))
+
+
+def _indexed(parts: ResolvedOptions, ledger: LedgerT, dense: Callable[[LedgerT], VectorIndex]) -> Storage:
+    from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex
+
+    ledger.snapshots.most = parts.retrieval.snapshot_bytes
+    engine = PostingsKeywordIndex if parts.keyword == "sqlite_bm25" else RankBM25KeywordIndex
     try:
-        if read_only or isinstance(parts.dense, str):
-            exact_limit = None if parts.dense == "exact" else parts.retrieval.exact_limit
-            dense: VectorIndex = HNSWVectorIndex(ledger, exact_limit=exact_limit)
-        else:
-            dense = _projected(parts, ledger, folder=None)
-        return Storage(ledger=ledger, keyword=_keyword(parts, ledger), dense=dense)
+        keyword = engine(ledger, k1=parts.retrieval.bm25_k1, b=parts.retrieval.bm25_b)
+        return Storage(ledger=ledger, keyword=keyword, dense=dense(ledger))
     except BaseException:
         ledger.close()
         raise
@@ -192,13 +196,6 @@ def _projected(parts: ResolvedOptions, ledger: SQLLedger, *, folder: Path | None
         exact_limit={"chroma": 0, "exact": None}.get(str(parts.dense), parts.retrieval.exact_limit),
         at_once=parts.dense == "chroma",
     )
-
-
-def _keyword(parts: ResolvedOptions, ledger: SQLLedger) -> KeywordIndex:
-    from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex
-
-    engine = PostingsKeywordIndex if parts.keyword == "sqlite_bm25" else RankBM25KeywordIndex
-    return engine(ledger, k1=parts.retrieval.bm25_k1, b=parts.retrieval.bm25_b)
 
 
 LOCK_FILE: Final = "LOCK"  # what versions before this one held a lock on, each of which writes a store alone

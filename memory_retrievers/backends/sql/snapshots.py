@@ -361,7 +361,8 @@ class Snapshots:
                 if is_open:
                     snapshot = snapshot.apart()  # nothing that may be undone is written behind what is kept
                 changed = changed_since(connection, known, versions)
-                snapshot = self._caught_up(connection, selection, snapshot, changed)
+                rows = None if changed is None else sorted(changed)
+                snapshot = self._caught_up(connection, selection, snapshot, rows)
         if not is_open:
             with self._lock:
                 if evictions == self._evictions:
@@ -374,18 +375,32 @@ class Snapshots:
         return snapshot
 
     def _caught_up(
-        self, connection: Connection, selection: Selection, snapshot: ScopeSnapshot, changed: set[int] | None
+        self,
+        connection: Connection,
+        selection: Selection,
+        snapshot: ScopeSnapshot,
+        rows: Sequence[int] | None,
+        *,
+        at_once: bool = False,
     ) -> ScopeSnapshot:
-        rows = None if changed is None else sorted(changed)
+        """Read what may have changed: the memories of some rows, or of all.
+
+        At once are passages read with their vectors and texts in a single statement, so that nothing comes between. In
+        a write transaction of one's own PostgreSQL shows what others have committed since the statement before: a
+        passage that was updated meanwhile would be lost with the old text, and its new one not be known.
+        """
         newest = int(snapshot.memories[-1]) if len(snapshot) else 0
-        whole = rows is not None and len(rows) <= _AT_ONCE and all(row > newest for row in rows)
+        whole = at_once or (rows is not None and len(rows) <= _AT_ONCE and all(row > newest for row in rows))
         fresh = self._passages.columns(selection, memories=rows, with_vectors=whole, with_texts=whole)
         snapshot, new = snapshot.caught_up(fresh, changed=rows)
         ids = new.columns["ids"]
         if not len(ids):
             return snapshot
         # A passage that comes before one that is here was moved from another scope.
-        if len(ids) > _FEW or (len(snapshot) and ids[0] < snapshot.ids[-1]):
+        was_moved = len(snapshot) and ids[0] < snapshot.ids[-1]
+        if at_once and was_moved:
+            return self._caught_up(connection, selection, NOTHING, None, at_once=True)
+        if not at_once and (was_moved or len(ids) > _FEW):
             return self._load(connection, selection)
         if whole:
             return _appended(connection, snapshot, new, fresh)
@@ -393,32 +408,9 @@ class Snapshots:
         found, matrix = self._passages.vectors(ids.tolist())
         there = np.isin(ids, found)
         if connection.in_transaction and not there.all():
-            return self._caught_up_at_once(connection, selection, snapshot, rows)
+            return self._caught_up(connection, selection, snapshot, rows, at_once=True)
         new = new.taken(there)
         return snapshot.appended(new, matrix, [texts[each] for each in ids[there].tolist()]) if len(found) else snapshot
-
-    def _caught_up_at_once(
-        self, connection: Connection, selection: Selection, snapshot: ScopeSnapshot, rows: Sequence[int] | None
-    ) -> ScopeSnapshot:
-        """Read passages with their vectors and texts in a single statement, so that nothing comes between.
-
-        In a write transaction of one's own PostgreSQL shows what others have committed since the statement before: a
-        passage that was updated meanwhile would be lost with the old text, and its new one not be known.
-
-        Args:
-            connection: In such a transaction.
-            selection: Scope and fields.
-            snapshot: What catches up.
-            rows: Rows of the memories that may have changed; None are all.
-        """
-        fresh = self._passages.columns(selection, memories=rows, with_vectors=True, with_texts=True)
-        snapshot, new = snapshot.caught_up(fresh, changed=rows)
-        ids = new.columns["ids"]
-        if not len(ids):
-            return snapshot
-        if len(snapshot) and ids[0] < snapshot.ids[-1]:
-            return self._caught_up_at_once(connection, selection, NOTHING, None)
-        return _appended(connection, snapshot, new, fresh)
 
     def _load(self, connection: Connection, selection: Selection) -> ScopeSnapshot:
         """Read a snapshot from the tables."""
@@ -439,7 +431,7 @@ class Snapshots:
         )
         gone = np.setdiff1d(snapshot.ids, terms.ids, assume_unique=True)
         if len(gone) and connection.in_transaction:
-            return self._caught_up_at_once(connection, selection, NOTHING, None)
+            return self._caught_up(connection, selection, NOTHING, None, at_once=True)
         return snapshot.without(gone)
 
     def _terms(self, selection: Selection, owners: dict[int, int]) -> TermBlock:
