@@ -39,18 +39,7 @@ class Engine:
 
     def __init__(self, parts: ResolvedOptions, storage: Storage, *, read_only: bool = False) -> None:
         try:
-            self.store = MemoryStore(
-                storage.ledger,
-                keyword=storage.keyword,
-                dense=storage.dense,
-                embedder=parts.embedder,
-                clock=parts.clock,
-                before_store=parts.before_store,
-                searched=parts.retrieval.passages,
-                with_tokens=parts.retrieval.measures_tokens,
-                categories=parts.ingestion.categories,
-                read_only=read_only,
-            )
+            self.store = MemoryStore(storage, parts, read_only=read_only)
         except BaseException:
             storage.ledger.close()
             raise

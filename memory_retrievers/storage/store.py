@@ -33,19 +33,19 @@ from memory_retrievers.models.memories import NearFact, changed, parse_id
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import MAX_PAGE, ForgottenMessages, PendingReview
 from memory_retrievers.models.selection import TURN, NewPassage, Passage
-from memory_retrievers.protocols import Clock, Embedder, KeywordIndex, VectorIndex
 from memory_retrievers.storage.drafts import Attempt, NotPrepared, PendingDraft, PendingDrafts, confirmed
 from memory_retrievers.storage.embedder import StoreEmbedder
 from memory_retrievers.storage.open_episodes import OpenEpisodes
 from memory_retrievers.storage.tracing import EMBED, observer_of_stages
-from memory_retrievers.text.passages import PassageText, Searched, longest_words, naming, passage_texts, with_vectors
+from memory_retrievers.text.passages import PassageText, longest_words, naming, passage_texts, with_vectors
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import States
-    from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.models.selection import Embedded, Vector, Vectors
     from memory_retrievers.settings import IngestionSettings
     from memory_retrievers.storage.embedder import ProbedEmbedder
+    from memory_retrievers.storage.open import Storage
+    from memory_retrievers.storage.options import ResolvedOptions
 
 
 FoundT = TypeVar("FoundT")
@@ -85,15 +85,8 @@ class MemoryStore:
     """Storage of memories: the ledger, its indexes, and the embedder that fills them.
 
     Args:
-        ledger: Stores the memories.
-        keyword: The BM25 index.
-        dense: The vector index.
-        embedder: Must be the one the store was filled with.
-        clock: Source of the current time.
-        before_store: Hook that receives every record before it is stored, and returns it, changed or not, or None.
-        searched: Which texts of an episode are searchable, and so stored as its passages.
-        with_tokens: The vectors of tokens are stored as well, if the embedder gives them.
-        categories: Categories that facts may have beside the nine.
+        storage: The ledger and its indexes.
+        options: Options of the store; its embedder must be the one the store was filled with.
         read_only: Searches store nothing.
 
     Attributes:
@@ -104,29 +97,19 @@ class MemoryStore:
         EmbeddingMismatchError: The store was filled with an embedder of another id.
     """
 
-    def __init__(
-        self,
-        ledger: SQLLedger,
-        *,
-        keyword: KeywordIndex,
-        dense: VectorIndex,
-        embedder: Embedder,
-        clock: Clock,
-        before_store: Callable[[Any], Any] | None = None,
-        searched: Searched = "turns",
-        with_tokens: bool = False,
-        categories: Collection[str] = (),
-        read_only: bool = False,
-    ) -> None:
-        self.ledger = ledger
-        self.categories: Final = tuple(categories)
-        self.keyword = keyword
-        self.dense = dense
-        self.clock = clock
-        self.searched: Final = searched
-        self._before_store = before_store
+    def __init__(self, storage: Storage, options: ResolvedOptions, *, read_only: bool = False) -> None:
+        self.ledger = ledger = storage.ledger
+        self.categories: Final = tuple(options.ingestion.categories)
+        self.keyword = storage.keyword
+        self.dense = storage.dense
+        self.clock = options.clock
+        self.searched: Final = options.retrieval.passages
+        self._before_store = options.before_store
         self.embedder = StoreEmbedder(
-            ledger, embedder, forget_vectors=lambda: ledger.snapshots.forget(None), with_tokens=with_tokens
+            ledger,
+            options.embedder,
+            forget_vectors=lambda: ledger.snapshots.forget(None),
+            with_tokens=options.retrieval.measures_tokens,
         )
         self.open_episodes = OpenEpisodes(ledger, self.embedder, read_only=read_only)
         self.on_missing_tokens: Callable[[], None] = lambda: None

@@ -20,7 +20,6 @@ from patience import A_LONG_TIME, PATIENCE
 from memory_retrievers import Message
 from memory_retrievers.backends import snapshot as snapshot_module
 from memory_retrievers.backends import terms
-from memory_retrievers.backends.embeddings import adapt
 from memory_retrievers.backends.snapshot import Growing
 from memory_retrievers.backends.sql import snapshots
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
@@ -34,6 +33,8 @@ from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.memories import EpisodicDraft, SemanticDraft
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.settings import IngestionSettings
+from memory_retrievers.storage.open import Storage
+from memory_retrievers.storage.options import ResolvedOptions
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
@@ -55,13 +56,9 @@ def store_on(path, clock):
 
 def store_of(ledger, clock):
     keyword = PostingsKeywordIndex(ledger, k1=0.9, b=0.4)
-    return MemoryStore(
-        ledger,
-        keyword=keyword,
-        dense=ExactVectorIndex(ledger),
-        embedder=adapt(HashEmbedder(16), embedder_id="hash"),
-        clock=clock,
-    )
+    storage = Storage(ledger=ledger, keyword=keyword, dense=ExactVectorIndex(ledger))
+    given = {"embedder": HashEmbedder(16), "embedder_id": "hash", "clock": clock}
+    return MemoryStore(storage, ResolvedOptions.chosen(given, keyword="sqlite_bm25"))
 
 
 def selections(now):
