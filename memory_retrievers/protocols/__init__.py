@@ -221,8 +221,8 @@ class KeywordIndex(Protocol):
         """Find the passages with the highest BM25 scores, best first, ties by lower id.
 
         Args:
-            terms: Terms of the query, as :func:`~memory_retrievers.text.analyze` gives them; repeats count. No terms,
-                no hits.
+            terms: Terms of the query, as :func:`~memory_retrievers.text.analysis.analyze` gives them; repeats count. No
+                terms, no hits.
             selection: The scope, kind and filters that passages must match.
             limit: Maximum number of passages.
 

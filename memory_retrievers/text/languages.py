@@ -158,7 +158,7 @@ def word_form(term: str, language: str | None) -> str:
     """What the forms of a word have in common: the term without accents, and as the stem of a language.
 
     Args:
-        term: As :func:`memory_retrievers.text.analyze` gives it.
+        term: As :func:`memory_retrievers.text.analysis.analyze` gives it.
         language: As :func:`language_of` tells it; None is any, where only accents differ.
 
     >>> word_form("häuser", "german"), word_form("haus", "german"), word_form("café", None)
