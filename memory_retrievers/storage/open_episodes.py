@@ -255,11 +255,7 @@ class OpenEpisodes:
         """Leave nothing of any message in memory, also not of what is being read now."""
         with self._lock:
             self._cleared += 1
-            self._turns.clear()
-            self._unstored.clear()
-            self._looked.clear()
-            self._doubted.clear()
-            self._refused.clear()
+            self._drop_all()
 
     def _let_go_of_old(self) -> None:
         with self._lock:
@@ -311,11 +307,11 @@ class OpenEpisodes:
         """Drop the vectors of another embedder."""
         if self._state != embedder.state:
             self._state = embedder.state
-            self._turns.clear()
-            self._unstored.clear()
-            self._looked.clear()
-            self._doubted.clear()
-            self._refused.clear()
+            self._drop_all()
+
+    def _drop_all(self) -> None:
+        for kept in (self._turns, self._unstored, self._looked, self._doubted, self._refused):
+            kept.clear()
 
     def _keep(self, searched: _Searched, turns: dict[int, OpenTurn]) -> None:
         """Keep the newest of these, as many as there is room for, and what was searched before them as well."""
