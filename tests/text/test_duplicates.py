@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.text.analysis import duplicates
+from memory_retrievers.text import duplicates
 from memory_retrievers.text.duplicates import (
     _Compared,
     _may_replace,

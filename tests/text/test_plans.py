@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_retrievers.text.analysis import STOP_WORDS, plans
+from memory_retrievers.text import plans
+from memory_retrievers.text.analysis import STOP_WORDS
 from memory_retrievers.text.dates import tells_time
 from memory_retrievers.text.languages import COMMON_WORDS
 from memory_retrievers.text.plans import asked_days, asks_for_plans, days_ahead, names_relative_day, names_same_days
