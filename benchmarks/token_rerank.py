@@ -37,7 +37,7 @@ def main() -> None:
                 opened.enter_context(FilledStores(held, embedder=embedder)).opened(
                     RetrievalSettings(token_rerank=is_on)
                 )
-            ).memory
+            )[0]
             for is_on in (True, False)
         ]
         print(_bytes(memories[0]))

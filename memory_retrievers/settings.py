@@ -99,7 +99,8 @@ class RetrievalSettings(BaseModel):
             interaction), if the embedder gives vectors of tokens, as the bundled one does: a message then takes another
             kilobyte. ``relative_score`` only. What was stored without gets them in the background, after the first
             search that finds some missing.
-        token_weight: What that adds, as a share of the best score; half of it to messages.
+        token_weight: What that adds, as a share of the best score; half of it to messages, and a tenth of it more where
+            words that are neighbours in the query stand near each other.
         time_zone: Name of the time zone (IANA) whose days "today" and "next Friday" are, and the days that blocks tell.
             What is stored is in UTC.
         query_characters: A longer query is refused, so that nobody can keep a search busy with words: 8,000 characters

@@ -32,6 +32,9 @@ MAX_LENGTH_ERROR: Final = 1e-3
 MOST_TOKEN_BYTES: Final = 16_384
 """Bytes that the token vectors of a text may take; those of the bundled embedder take 4,096."""
 
+TOKEN_CHARACTERS: Final = 1_000
+"""Characters of a text that its token vectors may be of: the bundled embedder keeps 64, some 600 characters."""
+
 TOKEN_WIDTHS: Final = {"all-MiniLM-L6-v2-int8": 64}
 """Bytes of one token vector, by embedder, where that is known without asking it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ import numpy as np
 from memory_retrievers.backends.snapshot import NOTHING, rounded, similarities
 from memory_retrievers.models.selection import Layout, Selection, TermStatistics
 from memory_retrievers.storage.tracing import BM25, DENSE, observer_of_stages
+from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,8 +45,26 @@ ReadTexts: TypeAlias = Callable[[Sequence[int]], Mapping[int, str]]  # reads the
 ReadTimes: TypeAlias = Callable[[Sequence[int]], Mapping[int, int]]
 """Reads since when facts hold, in microseconds since 1970, by their rows."""
 
-ReadTokens: TypeAlias = "Callable[[Mapping[Kind, Sequence[int]]], Mapping[Kind, Mapping[int, bytes | None]]]"
-"""Reads the token vectors of passages of each kind by their ids; None where nobody has made them."""
+ReadTokens: TypeAlias = "Callable[[Mapping[Kind, Sequence[int]]], Mapping[Kind, Mapping[int, PassageTokens]]]"
+"""Reads passages of each kind by their ids."""
+
+
+@dataclass(frozen=True)
+class PassageTokens:
+    """A passage by its tokens."""
+
+    vectors: bytes | None  # their vectors, one after another; None if nobody has made them
+    text: str = ""  # as much of its text as they may be of
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes in memory."""
+        return len(self.vectors or b"") + len(self.text)
+
+    @cached_property
+    def said(self) -> array[int]:
+        """Hashes of the search terms of what a message says, in order, without who says it and when."""
+        return array("q", map(hash, analyze(self.text.partition(": ")[2])))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,9 @@ The best passages of a memory are measured as one text: an episode answers by wh
 name, there the thing. Each token weighs as the idf of its word. Stop words count as well, as if a tenth of the passages
 had them: their vectors hold what stands around them, and without them a question of two rare words is those two words.
 
+To MaxSim comes proximity, as in sequential dependence models (Metzler and Croft 2005): words that are neighbours in the
+question say more where they are near each other in a message too. Messages that are too short to tell gain nothing.
+
 Only the first five are measured, as forgetting leaves them, and none of them falls behind the sixth: what is found
 stays, and what answers best comes first. Where the best passages of two episodes answer in the same words, both count
 as the first of them: else the least difference of wording would outweigh which of the two is newer, or has been used.
@@ -15,16 +18,16 @@ less, as a question and its answer share their words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Final, cast
+from itertools import chain, pairwise, repeat
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from memory_retrievers.models import Kind
-from memory_retrievers.retrieval.candidates import Candidates, QuestionTokens, RankedLists
+from memory_retrievers.retrieval.candidates import Candidates, PassageTokens, QuestionTokens, RankedLists
 from memory_retrievers.retrieval.features import at_rank
 
 if TYPE_CHECKING:
@@ -39,11 +42,13 @@ MEASURED: Final = 5  # memories of a kind that are measured: the first by all el
 TOGETHER: Final = 4  # passages of a memory that are measured as one text: its best
 MESSAGES: Final = 30  # messages that are measured one by one: the best by all else
 MESSAGE_SHARE: Final = 0.5  # weight of a message's MaxSim, as a share of that of a memory's
+PAIR_SHARE: Final = 0.1  # what all neighbours of the question add that are near each other, MaxSim being 1 at most
+_NEAR: Final = 4  # two search terms are near each other if they stand no further apart, counted in search terms
 _BESIDE: Final = 0.7  # what a word counts that is answered by the message before or after
 _STOP_WORD_SHARE: Final = 0.1  # share of the passages that a word which is no search term counts as being in
 _BLOCK: Final = 200_000  # multiplications of a block
 _KEPT_PASSAGES: Final = 2_000  # passages of a scope whose token vectors stay in memory, if they are no longer than most
-_KEPT_BYTES: Final = 1_200  # bytes that the token vectors of most passages take
+_KEPT_BYTES: Final = 1_400  # bytes that the token vectors of most passages take, with their texts
 
 
 class KeptTokens:
@@ -52,16 +57,16 @@ class KeptTokens:
     def __init__(self, passages: int) -> None:
         self.most = min(passages, _KEPT_PASSAGES) * _KEPT_BYTES
         self._size = 0
-        self._tokens: dict[int, bytes] = {}
+        self._tokens: dict[int, PassageTokens] = {}
 
-    def among(self, passages: Iterable[int]) -> dict[int, bytes | None]:
+    def among(self, passages: Iterable[int]) -> dict[int, PassageTokens]:
         """Return those that are kept of some passages."""
         return {each: tokens for each in passages if (tokens := self._tokens.get(each)) is not None}
 
-    def keep(self, tokens: Mapping[int, bytes | None]) -> None:
+    def keep(self, tokens: Mapping[int, PassageTokens]) -> None:
         """Keep those that are known; when there is no room, all others go."""
-        known = {each: its_tokens for each, its_tokens in tokens.items() if its_tokens is not None}
-        size = sum(map(len, known.values()))
+        known = {each: its_tokens for each, its_tokens in tokens.items() if its_tokens.vectors is not None}
+        size = sum(each.size for each in known.values())
         if self._size + size > self.most:
             self._tokens, self._size = {}, 0
         if size <= self.most:
@@ -93,7 +98,7 @@ def by_tokens(
 
 def _read(
     store: MemoryStore, found: Mapping[Kind, Candidates], passages: Mapping[Kind, Sequence[int]]
-) -> dict[Kind, dict[int, bytes | None]]:
+) -> dict[Kind, dict[int, PassageTokens]]:
     """Read the tokens of passages of each kind: of those that are not in memory by one statement."""
     kept = {kind: _kept(store, found[kind]) for kind in passages}
     tokens = {kind: kept[kind].among(ids) for kind, ids in passages.items()}
@@ -103,8 +108,8 @@ def _read(
     missing = [each for kind, ids in passages.items() for each in ids if each > 0 and each not in tokens[kind]]
     if not missing:
         return tokens
-    read = store.ledger.token_vectors(missing)
-    if None in read.values():
+    read = {each: PassageTokens(*its_tokens) for each, its_tokens in store.ledger.tokens(missing).items()}
+    if any(each.vectors is None for each in read.values()):
         store.on_missing_tokens()
     for kind, ids in passages.items():
         new = {each: read[each] for each in ids if each in read}
@@ -120,11 +125,11 @@ def _kept(store: MemoryStore, candidates: Candidates) -> KeptTokens:
     return store.ledger.snapshots.attach(snapshot, "tokens", lambda: KeptTokens(len(snapshot)), lambda made: made.most)
 
 
-def _heard(candidates: Candidates, passages: set[int]) -> dict[int, bytes | None]:
+def _heard(candidates: Candidates, passages: set[int]) -> dict[int, PassageTokens]:
     """Tokens of passages that are still queued, by the ids that these have."""
     turns = (turn for episode in candidates.open.values() for turn in episode.turns)
     wanted = (turn for turn in turns if -turn.row in passages)
-    return {-turn.row: turn.embedded.tokens for turn in wanted if turn.embedded is not None}
+    return {-turn.row: PassageTokens(turn.embedded.tokens, turn.text) for turn in wanted if turn.embedded is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,27 +168,78 @@ def token_nearness(
         Shape (k,), 0 or more, how near its search terms alone are, or (0,), and the best messages if there are any, by
         kind; without the kinds of which a passage has no token vectors yet.
     """
-    ids = {
+    together = {
         kind: [_best(candidates, scores, each) for each in first] for kind, (candidates, scores, first) in found.items()
     }
     best = {kind: _best_messages(candidates, scores) for kind, (candidates, scores, _) in found.items()}
-    messages = {kind: found[kind][0].layout.passages[each].tolist() for kind, each in best.items()}
-    wanted = {kind: list(dict.fromkeys(chain(*memories, messages[kind]))) for kind, memories in ids.items()}
+    ids = {kind: candidates.layout.passages for kind, (candidates, _, _) in found.items()}
+    wanted = {
+        kind: ids[kind][np.unique(np.concatenate((*each, best[kind])))].tolist() for kind, each in together.items()
+    }
     question = next(candidates.tokens for candidates, _, _ in found.values())
     assert question is not None  # noqa: S101 - all are measured by tokens
     near: dict[Kind, tuple[Floats, Floats, BestMessages | None]] = {}
     for kind, read in question.read(wanted).items():
-        if len(read) < len(wanted[kind]) or None in read.values():
+        if len(read) < len(wanted[kind]) or any(each.vectors is None for each in read.values()):
             continue
+        candidates, width = found[kind][0], question.vectors.shape[1]
         known = {  # tokens of another width, as damage leaves them, count as none
-            passage: tokens if len(tokens) % question.vectors.shape[1] == 0 else b""
-            for passage, tokens in cast("Mapping[int, bytes]", read).items()
+            passage: each.vectors if each.vectors and len(each.vectors) % width == 0 else b""
+            for passage, each in read.items()
         }
-        texts = [[known[passage] for passage in passages] for passages in ids[kind]]
-        sums, of_terms = max_sim(question, texts, found[kind][0].statistics, fade=kind is Kind.EPISODIC)
-        each = BestMessages(best[kind], [known[passage] for passage in messages[kind]]) if messages[kind] else None
-        near[kind] = sums - sums.min(initial=np.inf), of_terms, each
+        of_memories, of_messages = (
+            [[known[passage] for passage in ids[kind][places].tolist()] for places in several]
+            for several in (together[kind], [best[kind]])
+        )
+        sums, of_terms = max_sim(question, of_memories, candidates.statistics, fade=kind is Kind.EPISODIC)
+        sums = sums + PAIR_SHARE * neighbours_near(candidates, together[kind], read)
+        messages = BestMessages(best[kind], of_messages[0]) if len(best[kind]) else None
+        near[kind] = sums - sums.min(initial=np.inf), of_terms, messages
     return near
+
+
+def neighbours_near(
+    candidates: Candidates, memories: Sequence[NDArray[np.int64]], read: Mapping[int, PassageTokens]
+) -> Floats:
+    """Share of the question's pairs of neighbouring search terms that are near each other in a message too, by idf.
+
+    Nothing counts in a message too short for any two terms to be apart: there it says no more than that both are in it.
+
+    Args:
+        candidates: The candidates.
+        memories: The indexes of passages of each of k memories.
+        read: These passages by their ids.
+
+    Returns:
+        That of the best passage of each memory, shape (k,), 0 to 1.
+    """
+    near = np.zeros(len(memories))
+    known = zip(candidates.statistics.frequencies.items(), candidates.idf.tolist(), strict=True)
+    terms = [(row, hash(term), idf) for row, ((term, count), idf) in enumerate(known) if count]  # as they are asked
+    pairs = [(*one, *other, min(idf, other_idf)) for (*one, idf), (*other, other_idf) in pairwise(terms)]
+    if not (pairs and memories):
+        return near
+    layout, passages = candidates.layout, np.concatenate(memories)
+    owners = chain.from_iterable(repeat(place, len(each)) for place, each in enumerate(memories))
+    columns = (layout.passages[passages].tolist(), layout.is_message[passages].tolist())
+    for owner, passage, is_message, has in zip(
+        owners, *columns, candidates.counts[:, passages].T.tolist(), strict=True
+    ):
+        has_both = [pair for pair in pairs if has[pair[0]] and has[pair[2]]] if is_message else []
+        if sum(pair[-1] for pair in has_both) <= near[owner]:
+            continue
+        said = read[passage].said
+        at: dict[int, set[int]] = {}
+        for position, term in enumerate(said if len(said) > _NEAR + 1 else ()):
+            at.setdefault(term, set()).add(position)
+        share = sum(idf for _, one, _, other, idf in has_both if _are_near(at.get(one, ()), at.get(other, ())))
+        near[owner] = max(near[owner], share)
+    near /= sum(pair[-1] for pair in pairs)
+    return near
+
+
+def _are_near(one: Collection[int], other: Collection[int]) -> bool:
+    return any(place + apart in other for place in one for apart in range(-_NEAR, _NEAR + 1))
 
 
 def _best_messages(candidates: Candidates, scores: Floats) -> NDArray[np.int64]:
@@ -197,11 +253,11 @@ def _best_messages(candidates: Candidates, scores: Floats) -> NDArray[np.int64]:
     return messages[np.sort(best)]
 
 
-def _best(candidates: Candidates, scores: Floats, memory: int) -> list[int]:
-    """Ids of the best passages of a memory by all else, best first."""
+def _best(candidates: Candidates, scores: Floats, memory: int) -> NDArray[np.int64]:
+    """Indexes of the best passages of a memory by all else, best first."""
     begin, end = candidates.span(memory)
     best = (-scores[begin:end]).argsort(kind="stable")[:TOGETHER]
-    return candidates.layout.passages[begin:end][best].tolist()  # type: ignore[no-any-return]
+    return begin + best
 
 
 def max_sim(

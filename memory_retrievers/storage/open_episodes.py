@@ -16,6 +16,7 @@ from memory_retrievers import fsrs
 from memory_retrievers.errors import EmbeddingError, NotFoundError
 from memory_retrievers.models import EpisodicMemory, Origin, SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
+from memory_retrievers.models.selection import TOKEN_CHARACTERS
 from memory_retrievers.models.storage import PROBE, OpenMessage
 from memory_retrievers.text.analysis import analyze, one_line
 from memory_retrievers.text.passages import message_passage, said_text
@@ -58,6 +59,7 @@ class OpenTurn:
     role: str  # who speaks
     timestamp: datetime  # when
     terms: Mapping[str, int] | None  # how often each term stands in it; None if it has no visible text
+    text: str  # as much of what its words are found by as its tokens may be of
     tells_time: bool  # whether it tells when something happens
     embedded: Embedded | None  # what the embedder makes of it; None if nobody has embedded it yet
 
@@ -65,7 +67,7 @@ class OpenTurn:
     def size(self) -> int:
         """About how many bytes it takes in memory."""
         vectors = 0 if self.embedded is None else self.embedded.vector.nbytes + len(self.embedded.tokens or b"")
-        return 1_000 + 100 * len(self.terms or ()) + vectors
+        return 1_000 + 100 * len(self.terms or ()) + len(self.text) + vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +386,7 @@ def _turn(queued: OpenMessage, unstored: Embedded | None) -> OpenTurn:
         role=queued.message.role,
         timestamp=queued.message.timestamp,
         terms=None if passage is None else Counter(analyze(passage.text)),
+        text="" if passage is None else passage.text[:TOKEN_CHARACTERS],
         tells_time=passage is not None and passage.tells_time,
         embedded=unstored if queued.embedded is None else queued.embedded,
     )

@@ -15,9 +15,16 @@ from memory_retrievers.errors import EmbeddingError
 from memory_retrievers.evaluation.measure import by_category, measure
 from memory_retrievers.evaluation.stores import FilledStores
 from memory_retrievers.evaluation.synthetic import CHANGED, forgetting_dataset
-from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded, TermStatistics
-from memory_retrievers.retrieval.candidates import QuestionTokens
-from memory_retrievers.retrieval.late_interaction import MESSAGES, TOGETHER, BestMessages, KeptTokens, max_sim
+from memory_retrievers.models.selection import MOST_TOKEN_BYTES, WHOLE, Embedded, TermStatistics
+from memory_retrievers.retrieval.candidates import PassageTokens, QuestionTokens
+from memory_retrievers.retrieval.late_interaction import (
+    MESSAGES,
+    TOGETHER,
+    BestMessages,
+    KeptTokens,
+    max_sim,
+    neighbours_near,
+)
 from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.text.analysis import analyze
 
@@ -238,6 +245,58 @@ def test_an_episode_that_answers_in_two_messages_comes_first(make_memory, embedd
     assert set(best[WITHOUT].values()) == {None}
     assert next(iter(best[WITH])) == "whole"
     assert best[WITH]["half"] == 0 < best[WITH]["whole"]
+
+
+BESIDE = "The support group met for hours and tourists from Leeds or York waited there because of technical problems"
+APART = "The group of tourists from Leeds or York waited there for hours because of technical problems and met support"
+
+
+def lead_of_beside(memory, question="Which support group met?", beside=BESIDE, apart=APART, hear=told):
+    """How much more late interaction gives the one of two talks than the other."""
+    told(memory, apart, id="apart")
+    hear(memory, beside, id="beside")
+    found = memory.retrieve(question, scope="c", record=False).episodic
+    given = {hit.memory.messages[0].content: hit.explanation.stages["tokens"] for hit in found}
+    return given[beside] - given[apart]
+
+
+def heard(memory, *turns, **_):
+    memory.add_messages("c", [Message(role="Ana", content=turn) for turn in turns])
+
+
+@pytest.mark.parametrize("hear", [told, heard])
+@pytest.mark.parametrize("question", ["Which support group met?", "Is it the group that supports?"])
+def test_words_that_are_neighbours_in_the_question_count_where_they_are_near_each_other(
+    make_memory, embedder, question, hear
+):
+    assert lead_of_beside(make_memory(embedder=embedder), question, hear=hear) > 0.01
+
+
+def test_the_same_words_without_a_neighbour_near_count_the_same(make_memory, embedder):
+    memory = make_memory(embedder=embedder)
+    assert lead_of_beside(memory, "Which group?") == pytest.approx(0, abs=1e-9)
+
+
+def test_who_says_it_and_when_are_no_words_of_a_message():
+    said = PassageTokens(b"", "27 November 2026 Ana Maria: Ana plays: the oboe").said
+    assert said.tolist() == [hash(term) for term in analyze("Ana plays the oboe")]
+
+
+def test_each_memory_counts_the_neighbours_of_its_best_message_by_how_rare_they_are(make_candidates):
+    """In one of few words all are near each other, which says nothing: else wording would outweigh what is newer."""
+    texts = ["moth pond one two three four five heron", "heron pond one two three four five moth", "moth pond heron"]
+    talks = [[(WHOLE, "pond heron", 0), (0, texts[0], 0), (1, "one", 0)], [(0, each, 0) for each in texts[1:]]]
+    candidates = make_candidates(talks, ("moth", "unheard", "pond", "heron"))
+    read = {
+        place: PassageTokens(b"", f"Ana: {each}") for place, each in enumerate(("", texts[0], "one", *texts[1:]), 1)
+    }
+    idf = dict(zip(candidates.statistics.frequencies, candidates.idf.tolist(), strict=True))
+    pairs = [min(idf["moth"], idf["pond"]), min(idf["pond"], idf["heron"])]
+    near = neighbours_near(candidates, [np.arange(3), np.arange(3, 5)], read)
+    assert near.tolist() == pytest.approx([each / sum(pairs) for each in pairs])
+    alone = make_candidates(talks, ("moth",))
+    assert neighbours_near(alone, [np.arange(3)], read).tolist() == [0]
+    assert neighbours_near(candidates, [], read).tolist() == []
 
 
 def vectors_of(*tokens):
@@ -467,8 +526,8 @@ def test_a_question_reads_tokens_once_and_forgotten_ones_leave_no_trace_in_memor
     memory = make_memory(embedder=embedder)
     filled_with_many(memory)
     ledger, asked = inside(memory).ledger, []
-    read = ledger.token_vectors
-    monkeypatch.setattr(ledger, "token_vectors", lambda passages: asked.append(passages) or read(passages))
+    read = ledger.tokens
+    monkeypatch.setattr(ledger, "tokens", lambda passages: asked.append(passages) or read(passages))
     first, again = (memory.retrieve("Is the oboe by the pond?", scope="c", record=False) for _ in range(2))
     (passages,) = asked  # of facts and episodes, at once
     assert 5 + 5 <= len(passages) <= 5 + 5 * TOGETHER + MESSAGES
@@ -482,14 +541,14 @@ def test_a_question_reads_tokens_once_and_forgotten_ones_leave_no_trace_in_memor
 
 
 def test_tokens_in_memory_are_bounded_by_their_bytes():
-    kept = KeptTokens(3)
-    kept.keep({1: bytes(1_200), 2: bytes(1_200), 3: None})
+    kept, whole = KeptTokens(3), PassageTokens(bytes(1_200), 200 * "a")
+    kept.keep({1: whole, 2: whole, 3: PassageTokens(None, "a")})
     assert kept.passages == [1, 2]
-    kept.keep({4: bytes(1_200)})
-    assert kept.among([1, 3, 4]) == {1: bytes(1_200), 4: bytes(1_200)}
-    kept.keep({5: bytes(1)})  # too much: all others go
+    kept.keep({4: whole})
+    assert kept.among([1, 3, 4]) == {1: whole, 4: whole}
+    kept.keep({5: PassageTokens(bytes(1))})  # too much: all others go
     assert kept.passages == [5]
-    kept.keep({6: bytes(3_601)})
+    kept.keep({6: PassageTokens(bytes(4_000), 201 * "a")})
     assert kept.passages == []
     assert KeptTokens(10**6).most == KeptTokens(2_000).most
 

@@ -16,7 +16,7 @@ from memory_retrievers.backends.snapshot import COLUMNS, NEVER, ORIGINS, UNKNOWN
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Part
 from memory_retrievers.backends.terms import Postings
-from memory_retrievers.models.selection import TURN, Layout, Selection
+from memory_retrievers.models.selection import TOKEN_CHARACTERS, TURN, Layout, Selection
 from memory_retrievers.models.storage import UnembeddedPassage
 
 if TYPE_CHECKING:
@@ -68,9 +68,15 @@ class StoredPassages(Part):
         rows = self.query(sql, {"ids": self.dialect.listed(passages)})
         return [passage for passage, _ in rows], self.dialect.stacked([vector for _, vector in rows])
 
-    def token_vectors(self, passages: Sequence[int]) -> dict[int, bytes | None]:
-        """Read the token vectors of those of the given passages that exist; None where nobody has made them."""
-        return self._mapping("passage", "tokens", "passage_contents", passages)
+    def tokens(self, passages: Sequence[int]) -> dict[int, tuple[bytes | None, str]]:
+        """Read the token vectors of those of the given passages that exist, None where nobody has made them.
+
+        With them comes as much of each text as they may be of.
+        """
+        which = self.dialect.among("passage", ":ids")
+        sql = f"SELECT passage, tokens, substr(text, 1, {TOKEN_CHARACTERS}) FROM passage_contents WHERE {which}"
+        found = self.query(sql, {"ids": self.dialect.listed(passages)})
+        return {passage: (tokens, text) for passage, tokens, text in found}
 
     def without_tokens(self, *, after: int, limit: int) -> list[UnembeddedPassage]:
         """List passages above an id that have no token vectors, by ascending id."""
