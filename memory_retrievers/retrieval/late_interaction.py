@@ -18,10 +18,10 @@ less, as a question and its answer share their words.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, pairwise, repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -31,6 +31,8 @@ from memory_retrievers.retrieval.candidates import Candidates, PassageTokens, Qu
 from memory_retrievers.retrieval.features import at_rank
 
 if TYPE_CHECKING:
+    from array import array
+
     from numpy.typing import NDArray
 
     from memory_retrievers.models.selection import Embedded, TermStatistics
@@ -213,33 +215,29 @@ def neighbours_near(
     Returns:
         That of the best passage of each memory, shape (k,), 0 to 1.
     """
-    near = np.zeros(len(memories))
-    known = zip(candidates.statistics.frequencies.items(), candidates.idf.tolist(), strict=True)
-    terms = [(row, hash(term), idf) for row, ((term, count), idf) in enumerate(known) if count]  # as they are asked
-    pairs = [(*one, *other, min(idf, other_idf)) for (*one, idf), (*other, other_idf) in pairwise(terms)]
-    if not (pairs and memories):
+    near, asked = np.zeros(len(memories)), candidates.frequencies.nonzero()[0]
+    if len(asked) < 2 or not memories:  # noqa: PLR2004 - a pair is two
         return near
+    first, second = asked[:-1], asked[1:]  # as they are asked
+    weights = np.minimum(candidates.idf[first], candidates.idf[second])
     layout, passages = candidates.layout, np.concatenate(memories)
-    owners = chain.from_iterable(repeat(place, len(each)) for place, each in enumerate(memories))
-    columns = (layout.passages[passages].tolist(), layout.is_message[passages].tolist())
-    for owner, passage, is_message, has in zip(
-        owners, *columns, candidates.counts[:, passages].T.tolist(), strict=True
-    ):
-        has_both = [pair for pair in pairs if has[pair[0]] and has[pair[2]]] if is_message else []
-        if sum(pair[-1] for pair in has_both) <= near[owner]:
-            continue
-        said = read[passage].said
-        at: dict[int, set[int]] = {}
-        for position, term in enumerate(said if len(said) > _NEAR + 1 else ()):
-            at.setdefault(term, set()).add(position)
-        share = sum(idf for _, one, _, other, idf in has_both if _are_near(at.get(one, ()), at.get(other, ())))
-        near[owner] = max(near[owner], share)
-    near /= sum(pair[-1] for pair in pairs)
+    has = candidates.counts[:, passages] > 0
+    has_both = has[first] & has[second] & layout.is_message[passages]
+    terms = list(map(hash, candidates.statistics.frequencies))
+    owners = list(chain.from_iterable(repeat(place, len(each)) for place, each in enumerate(memories)))
+    for column in np.flatnonzero(has_both.any(axis=0)).tolist():
+        said = read[int(layout.passages[passages[column]])].said
+        if len(said) > _NEAR + 1:
+            pairs = has_both[:, column].nonzero()[0].tolist()
+            share = sum(weights[each] for each in pairs if _are_near(said, terms[first[each]], terms[second[each]]))
+            near[owners[column]] = max(near[owners[column]], share)
+    near /= weights.sum()
     return near
 
 
-def _are_near(one: Collection[int], other: Collection[int]) -> bool:
-    return any(place + apart in other for place in one for apart in range(-_NEAR, _NEAR + 1))
+def _are_near(said: array[int], one: int, other: int) -> bool:
+    places = (place for place, term in enumerate(said) if term == one)
+    return any(other in said[max(place - _NEAR, 0) : place + _NEAR + 1] for place in places)
 
 
 def _best_messages(candidates: Candidates, scores: Floats) -> NDArray[np.int64]:
