@@ -203,9 +203,10 @@ def token_nearness(
 def neighbours_near(
     candidates: Candidates, memories: Sequence[NDArray[np.int64]], read: Mapping[int, PassageTokens]
 ) -> Floats:
-    """Share of the question's pairs of neighbouring search terms that are near each other in a message too, by idf.
+    """Share of the question's pairs of neighbouring words that are near each other in a message too, by idf.
 
-    Nothing counts in a message too short for any two terms to be apart: there it says no more than that both are in it.
+    A word is there in any of its forms. Nothing counts in a message too short for any two terms to be apart: there it
+    says no more than that both are in it.
 
     Args:
         candidates: The candidates.
@@ -215,29 +216,36 @@ def neighbours_near(
     Returns:
         That of the best passage of each memory, shape (k,), 0 to 1.
     """
-    near, asked = np.zeros(len(memories)), candidates.frequencies.nonzero()[0]
-    if len(asked) < 2 or not memories:  # noqa: PLR2004 - a pair is two
+    near, statistics = np.zeros(len(memories)), candidates.statistics
+    words: dict[str, list[int]] = {}  # the rows of the forms of each that any passage has, in the order of the question
+    for row, (term, known) in enumerate(statistics.frequencies.items()):
+        if known:
+            words.setdefault(statistics.words.get(term, term), []).append(row)
+    if len(words) < 2 or not memories:  # noqa: PLR2004 - a pair is two
         return near
-    first, second = asked[:-1], asked[1:]  # as they are asked
-    weights = np.minimum(candidates.idf[first], candidates.idf[second])
+    starts, rows = np.cumsum([0, *map(len, words.values())])[:-1], list(chain.from_iterable(words.values()))
+    idf = np.minimum.reduceat(candidates.idf[rows], starts)
+    weights = np.minimum(idf[:-1], idf[1:])
     layout, passages = candidates.layout, np.concatenate(memories)
-    has = candidates.counts[:, passages] > 0
-    has_both = has[first] & has[second] & layout.is_message[passages]
-    terms = list(map(hash, candidates.statistics.frequencies))
+    has = np.add.reduceat(candidates.counts[rows][:, passages], starts) > 0
+    has_both = has[:-1] & has[1:] & layout.is_message[passages]
+    terms = list(map(hash, statistics.frequencies))
+    forms = [[terms[row] for row in each] for each in words.values()]
     owners = list(chain.from_iterable(repeat(place, len(each)) for place, each in enumerate(memories)))
     for column in np.flatnonzero(has_both.any(axis=0)).tolist():
         said = read[int(layout.passages[passages[column]])].said
         if len(said) > _NEAR + 1:
             pairs = has_both[:, column].nonzero()[0].tolist()
-            share = sum(weights[each] for each in pairs if _are_near(said, terms[first[each]], terms[second[each]]))
+            share = sum(weights[each] for each in pairs if _are_near(said, forms[each], forms[each + 1]))
             near[owners[column]] = max(near[owners[column]], share)
     near /= weights.sum()
     return near
 
 
-def _are_near(said: array[int], one: int, other: int) -> bool:
-    places = (place for place, term in enumerate(said) if term == one)
-    return any(other in said[max(place - _NEAR, 0) : place + _NEAR + 1] for place in places)
+def _are_near(said: array[int], one: Sequence[int], other: Sequence[int]) -> bool:
+    """True if any form of a word stands near any of another."""
+    around = (said[max(place - _NEAR, 0) : place + _NEAR + 1] for place, term in enumerate(said) if term in one)
+    return any(form in terms for terms in around for form in other)
 
 
 def _best_messages(candidates: Candidates, scores: Floats) -> NDArray[np.int64]:

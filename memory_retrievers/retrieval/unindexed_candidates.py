@@ -212,6 +212,7 @@ def joined_statistics(
         passages,
         max(length, 1.0) / max(passages, 1),
         {term: closed.frequencies.get(term, 0) + sum(term in each for each in known) for term in terms},
+        closed.words,
     )
 
 

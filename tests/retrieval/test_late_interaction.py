@@ -25,6 +25,7 @@ from memory_retrievers.retrieval.late_interaction import (
     max_sim,
     neighbours_near,
 )
+from memory_retrievers.retrieval.unindexed_candidates import joined_statistics
 from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.text.analysis import analyze
 
@@ -614,3 +615,18 @@ def test_by_tokens_too_forgetting_brings_up_what_is_newer():
             scores = measure(stores, settings, tokens=None, progress=lambda done, total: None)
             found[weight] = by_category(scores)[CHANGED].means["any@1"]
     assert found[WITH.decay_weight] >= found[0] + 0.05
+
+
+def test_forms_of_a_word_are_one_word_and_no_neighbours_of_each_other(make_candidates):
+    texts = ["haus am see mit garten und boot", "häuser haus garten boot wald berg strand see"]
+    candidates = make_candidates([[(0, each, 0)] for each in texts], ("haus", "häuser", "see"))
+    statistics = replace(candidates.statistics, words={"häuser": "haus"})
+    read = {place: PassageTokens(b"", f"Ana: {each}") for place, each in enumerate(texts, 1)}
+    memories = [np.arange(1), np.arange(1, 2)]
+    assert neighbours_near(replace(candidates, statistics=statistics), memories, read).tolist() == [1, 0]
+
+
+def test_forms_of_a_word_stay_one_word_beside_what_is_queued():
+    stored = TermStatistics(3, 5.0, {"haus": 1, "häuser": 2}, {"häuser": "haus"})
+    joined = joined_statistics(stored, ["haus", "häuser"], [{"haus": 1}], np.array([5.0]))
+    assert (joined.frequencies, joined.words) == ({"haus": 2, "häuser": 2}, stored.words)
