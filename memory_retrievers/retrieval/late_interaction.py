@@ -8,8 +8,8 @@ To MaxSim comes proximity, as in sequential dependence models (Metzler and Croft
 question say more where they are near each other in a message too. Messages that are too short to tell gain nothing.
 
 Only the first five are measured, as forgetting leaves them, and none of them falls behind the sixth: what is found
-stays, and what answers best comes first. Where the best passages of two episodes answer in the same words, both count
-as the first of them: else the least difference of wording would outweigh which of the two is newer, or has been used.
+stays, and what answers best comes first. Where the best passages of two episodes answer in the same words, both have
+the MaxSim of the first: else the least difference of wording would outweigh which of them is newer, or has been used.
 
 Messages are measured one by one, the best of all episodes, and ordered anew among themselves: which of them are shown
 is another matter than which episode comes first. A word that the message beside one answers counts for it as well, but
@@ -49,12 +49,12 @@ _NEAR: Final = 4  # two search terms are near each other if they stand no furthe
 _BESIDE: Final = 0.7  # what a word counts that is answered by the message before or after
 _STOP_WORD_SHARE: Final = 0.1  # share of the passages that a word which is no search term counts as being in
 _BLOCK: Final = 200_000  # multiplications of a block
-_KEPT_PASSAGES: Final = 2_000  # passages of a scope whose token vectors stay in memory, if they are no longer than most
+_KEPT_PASSAGES: Final = 2_000  # passages of a scope that stay in memory by their tokens, if they are no longer than most
 _KEPT_BYTES: Final = 1_400  # bytes that the token vectors of most passages take, with their texts
 
 
 class KeptTokens:
-    """Token vectors that were read last, of the passages of one snapshot, with which they go."""
+    """Token vectors and texts that were read last, of the passages of one snapshot, with which they go."""
 
     def __init__(self, passages: int) -> None:
         self.most = min(passages, _KEPT_PASSAGES) * _KEPT_BYTES

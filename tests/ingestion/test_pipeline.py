@@ -159,7 +159,7 @@ def test_a_segmenter_that_fails_leaves_the_queue_as_it_was(pipeline, segmenter, 
     assert len(pipeline.process("c").episodes) == 1
 
 
-class Untitled:
+class Mistyped:
     """A segmenter of the application's that gives what cannot be stored."""
 
     def segment(self, messages, background):
@@ -168,7 +168,7 @@ class Untitled:
 
 def test_segments_that_cannot_be_stored_are_refused_each_time_and_nobody_is_held_up(pipeline, segmenter, said):
     pipeline.push("c", said(40))
-    pipeline._segmenter = Untitled()
+    pipeline._segmenter = Mistyped()
     for _ in range(2):
         with pytest.raises(AttributeError):
             pipeline.process("c")
@@ -516,8 +516,6 @@ def test_a_flashbulb_never_fades_where_that_is_asked_for(clock, said, segmenter)
 def test_what_a_segmenter_leaves_out_is_made_from_the_messages(clock, said):
     class Careless:
         def segment(self, messages, background):
-            from memory_retrievers.protocols import Segment
-
             return [Segment(messages=len(messages), title=None, summary=None, surprise=None)]
 
     with open_memory(clock, segmenter=Careless()) as memory:

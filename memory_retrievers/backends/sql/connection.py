@@ -200,10 +200,10 @@ class Database(Protocol):
 
     @property
     def holder(self) -> str:
-        """The id by which other processes know this handle while it is open; empty if there is none."""
+        """The id by which other processes know this handle, on PostgreSQL this process, while it lives."""
 
     def is_gone(self, holder: str) -> bool:
-        """Return True if it is certain that the handle of this id is no longer open, in whatever process."""
+        """Return True if it is certain that the handle or process of this id is gone."""
 
     def next_passages(self, connection: Connection, number: int) -> Sequence[int]:
         """Allocate ids for new passages, higher than all in their scope and never used before."""

@@ -250,7 +250,7 @@ class Lease:
     """Who makes episodes of a scope's messages."""
 
     scope: str  # the scope
-    holder: str  # id of the handle that holds it; empty if an older version took it
+    holder: str  # id of the handle or process that holds it; empty if an older version took it
     since: datetime | None  # when it was taken
 
 
