@@ -67,9 +67,11 @@ _NO_TOMORROW: Final = "".join(
 
 _NEXT: Final = r"(?:next|coming|upcoming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])"
 _PAST_VERB: Final = re.compile(
-    r"\b(?:was(?! (?:\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)|were|went"
+    r"\b(?:was(?! (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)|were|went"
     r"|had|did|saw|met|ate|came|(?<!ve )(?<!'s )(?<!has )got|hatten?|waren"
-    r"|(?:ich|er|sie|nutzer(?:in)?|user) war|war (?:ich|er|sie|wir)|fuimos|fui|hice)\b"
+    r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)|fuimos|fui|hice"
+    r"|(?:habe?|haben) (?:ich|wir) [^.?]*\b(?:\w{2,4})?(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
+    r"|was ist [^.?]*\b(?:passiert|geschehen|gewesen)(?=\W*$))\b"
 )
 _NOT_AHEAD: Final = (
     r"last|past|since|(?:every|each)(?: other| second)?|an?(?= [mtwfs]\w+day)|any|eine[mn]|une?|le"

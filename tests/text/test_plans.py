@@ -111,6 +111,8 @@ NOTHING_AHEAD = (
     *("until May last year", "Ende Mai letzten Jahres", "mi-mai l'an dernier", "en mayo del año pasado"),
     *("hasta junio de 2019", "去年底", "昨年末", "去年年底", "at the end of the day, it is a job", "the end of an era"),
     *("I got the keys on Friday", "Ich war am Freitag beim Arzt"),
+    *("Was habe ich am Freitag gemacht?", "Was haben wir am Freitag eingekauft?", "Was gab es am Freitag?"),
+    *("Was war am Freitag los?", "Was ist am Freitag passiert?", "Am Freitag war es schön"),
     *("every other Wednesday", "jeden zweiten Donnerstag", "le mardi", "Freitagabends", "あと3日", "隔周周三"),
     *(
         "February 30",
