@@ -273,9 +273,11 @@ def _told(match: re.Match[str]) -> dict[str, str]:
     return {name.rstrip("_"): word for name, word in match.groupdict().items() if word}
 
 
-def _days_from(match: re.Match[str], today: datetime) -> Period:
+def _days_from(match: re.Match[str], today: datetime) -> Period | None:
     """A day so many days or weeks from another one; all of them, where something lasts for so long."""
     told = _told(match)
+    if ("lasts" in told or " on " in match[0]) and _PAST_VERB.search(match.string):
+        return None
     first = _on(_DAYS_ON[base], today) if (base := told["base"]) in _DAYS_ON else _weekday(WEEKDAYS[base], today)
     days = days_of(told["count"], told["unit"]) if "count" in told else 14 if "quinze" in match[0] else 7
     last = _on(days, first.since)
@@ -420,10 +422,10 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     *_DATES,
     (
         re.compile(
-            rf"(?<!once )(?<!twice )(?<!times )(?<!days )(?<!hours )\b(?P<lasts>for )?{_COUNTED} "
+            rf"(?<!once )(?<!twice )(?<!times )(?<!days )(?<!hours )(?<!every )\b(?P<lasts>for )?{_COUNTED} "
             rf"(?:from|(?<=week )on|(?<=weeks )on) (?P<base>{_BASE})\b"
             rf"|\b(?P<base_>{_BASE}) (?:in|dentro de) {_COUNTED.replace('>', '_>')}\b"
-            rf"|\b(?P<base__>{_BASE}) (?:week(?! \d)|en (?:huit|quinze))\b"
+            rf"|(?<!last )\b(?P<base__>{_BASE}) (?:week(?! \d)|en (?:huit|quinze))\b"
         ),
         _days_from,
     ),
@@ -435,7 +437,10 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
         lambda match, today: _weekday(WEEKDAYS[given(match)[0]], today, week=1),
     ),
     (
-        re.compile(rf"\b(?:{_NEXT}s?|prochaine?s|within) {NUMBER} {UNIT}\b|\b{NUMBER} prochaine?s {UNIT}\b"),
+        re.compile(
+            rf"\b(?:{_NEXT}s?|prochaine?s|(?<!ed )within) {NUMBER} {UNIT}\b(?! (?:\w+ )?(?:was|were|went|had|did)\b)"
+            rf"|\b{NUMBER} prochaine?s {UNIT}\b"
+        ),
         lambda match, today: Period(today, _on(days_of(*given(match)), today).until),
     ),
     (

@@ -19,7 +19,7 @@ EXPECTED = {
     ("2026-03-05", "2026-03-06"): "Tomorrow at 8|morgen um acht|demain|Mañana por la mañana|明天|明日|あした",
     ("2026-03-06", "2026-03-07"): "the day after tomorrow|übermorgen|après-demain|pasado mañana|后天|明後日|あさって"
     "|User visits the war museum on Friday|I've got a meeting on Friday|She has got the dentist on Friday"
-    "|on Friday|this Friday|am Freitag|vendredi|el viernes|Freitagabend|jusqu'à vendredi|周五|星期五|这周五|金曜日|今週の金曜日|by Friday|in two days"
+    "|Team meets every two weeks on Friday|on Friday|this Friday|am Freitag|vendredi|el viernes|Freitagabend|jusqu'à vendredi|周五|星期五|这周五|金曜日|今週の金曜日|by Friday|in two days"
     "|in zwei Tagen|dans deux jours|dentro de dos días|两天后|2日後|March 6th|6 March|the 6th of March 2026|6. März"
     "|le 6 mars|el 6 de marzo|3月6日|2026-03-06|06.03.2026|on the 6th|by the 6th|am 6.|le 6|el 6|6日に|6号",
     (
@@ -113,6 +113,8 @@ NOTHING_AHEAD = (
     *("I got the keys on Friday", "Ich war am Freitag beim Arzt"),
     *("Was habe ich am Freitag gemacht?", "Was haben wir am Freitag eingekauft?", "Was gab es am Freitag?"),
     *("Was war am Freitag los?", "Was ist am Freitag passiert?", "Am Freitag war es schön"),
+    *("I was there for two weeks from Monday", "Hugo had the flu for a week from Friday", "last Friday week"),
+    *("It arrived within two days", "Within a week he had mended it", "The next two weeks were hard"),
     *("every other Wednesday", "jeden zweiten Donnerstag", "le mardi", "Freitagabends", "あと3日", "隔周周三"),
     *(
         "February 30",
