@@ -516,8 +516,12 @@ _SOON: Final = re.compile(
     r"|prochainement|bientot|prochains jours|pronto|proximos dias|proximamente)\b|最近|近いうち|今後|接下来|这几天"
 )
 _UNTIL: Final = re.compile(
-    r"(?<!day )(?<!tag )(?<!woch )(?<!\d )\b(?:by|until|till|before|bis|jusqu'\w+|d'ici|hasta)\b"
+    r"(?<!day )(?<!tag )(?<!woch )(?<!\d )\b(?:by|until|till|before|bis|jusqu'\w+|d'ici|avant|hasta|antes del?) "
+    r"(?:l'|(?:the|this|next|end|of|zum|ende|des|der|diese[rs]|nachste[nrsm]?|l[ae]|fin|d[ue]l?|cette|el|est[ae]"
+    r"|proxim[oa]) )*"
+    rf"(?:(?:\d+ )?(?:de )?{_TOLD_BY.pattern}|\d+(?:st|nd|rd|th|\.|-\d)|(?<=\b[el][el] )\d)"
 )
+"""What asks for all that is from now on: "before Friday", and not "before lunch on Friday" nor "by the way"."""
 
 
 def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:

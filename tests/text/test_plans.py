@@ -205,7 +205,11 @@ def test_what_is_asked_begins_today_and_what_comes_up_is_two_weeks():
     ("text", "days"),
     [("What's due by Sunday?", (4, 9)), ("Was muss ich bis Sonntag machen?", (4, 9)), ("Anything on Sunday?", (8, 9)),
      ("What's on Friday until Sunday?", (6, 9)), ("Was habe ich am Sonntag vor?", (8, 9)),
-     ("Was steht Sonntag an?", (8, 9)), ("Sag mal, was ist am Sonntag?", (8, 9))],
+     ("Was steht Sonntag an?", (8, 9)), ("Sag mal, was ist am Sonntag?", (8, 9)),
+     ("Que dois-je faire avant dimanche ?", (4, 9)), ("¿Qué tengo antes del domingo?", (4, 9)),
+     ("¿Qué tengo hasta el 8?", (4, 9)), ("What's due before March 8?", (4, 9)),
+     ("By the way, what's on Sunday?", (8, 9)), ("Do I have anything before lunch on Sunday?", (8, 9)),
+     ("Do I go by train on Sunday?", (8, 9)), ("¿Qué tengo el domingo antes de comer?", (8, 9))],
 )  # fmt: skip
 def test_what_is_asked_until_a_day_begins_today(text, days):
     ((since, until),) = asked_days(text, today=SAID)
