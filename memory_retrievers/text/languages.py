@@ -96,8 +96,9 @@ _KINDS: Final = {
     r"|travaille(?: maintenant)? (?:chez|pour|[aà](?! (?:la maison|domicile|distance|(?:mi-)?temps)))"
     r"|trabaja(?: ahora)? (?:en(?! casa)|para))\b|在(?!家)(?=[^，。]{1,12}(?:工作|上班))|入职|跳槽到"
     r"|(?!(?:自宅|在宅|家)で)(?=[^、。]{1,12}(?:で働|に勤め|に転職))",
-    "job": r"(?:(?:started |got an? |has an? )?(?:(?:works?|working|worked|employed|job) as|training to be(?:come)?)"
-    r"(?= an? )|(?:arbeitet|travaille|trabaja)(?: jetzt| maintenant| ahora)? (?:als|comme|como))\b",
+    "job": r"(?:(?:started |got an? |has an? )?"
+    r"(?:(?:works?|working|(?<=has )worked|employed|job) as|training to be(?:come)?)(?= an? )"
+    r"|(?:arbeitet|travaille|trabaja)(?: jetzt| maintenant| ahora)? (?:als|comme|como))\b",
     "city": r"(?:works|studies) in\b(?! the (?:morning|afternoon|evening))",
     "school": r"studies at\b(?! (?:night|home|weekends))",
     "housemate": r"lives with\b",
