@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from weakref import WeakValueDictionary
 
 from memory_retrievers.ingestion.pipeline import IngestionPipeline, noting
 from memory_retrievers.models.messages import Message, is_of_user
+from memory_retrievers.models.results import MAX_PAGE
 from memory_retrievers.protocols import Clock, Memory
 
 if TYPE_CHECKING:
@@ -59,10 +61,12 @@ def without_repeats(
         messages: Its new messages, oldest first.
         conversation: Which of the scope's conversations it is.
     """
-    asks = bool(messages) and is_of_user(messages[0].role)
-    before = memory.transcript(scope, conversation, limit=1) if asks else []
+    asked = [(each.role, each.content) for each in takewhile(lambda each: is_of_user(each.role), messages)][:MAX_PAGE]
+    before = memory.transcript(scope, conversation, limit=len(asked)) if asked else []
+    known = [(each.role, each.content) for each in before]
+    again = max(count for count in range(len(known) + 1) if known[len(known) - count :] == asked[:count])
     new: list[Message] = []
-    for each in messages:
+    for each in messages[again:]:
         last = [(message.role, message.content) for message in (new or before)[-1:]]
         if not is_of_user(each.role) or last != [(each.role, each.content)]:
             new.append(each)

@@ -302,6 +302,13 @@ async def test_an_agent_that_is_given_the_whole_chat_has_each_message_stored_onc
     assert stored("user/alice") == told
 
 
+def test_several_messages_that_nobody_has_answered_are_stored_once(chat, stored):
+    chat.put_messages([user("I moved to Nice."), user("Where to go out?")])
+    chat.set(chat.get_all())
+    chat.put_messages([user("Hello?"), assistant("The old port is lively.")])
+    assert stored("user/alice") == ["I moved to Nice.", "Where to go out?", "Hello?", "The old port is lively."]
+
+
 def test_flush_makes_memories_of_what_is_queued(memory, chat):
     chat.put(user("I moved to Nice."))
     report = chat.flush()
