@@ -11,7 +11,7 @@ from memory_retrievers import BackendError
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex, _Model
 from memory_retrievers.backends.sqlite import SQLiteLedger
 from memory_retrievers.models import MemoryKey
-from memory_retrievers.text.analysis import analysis as text
+from memory_retrievers.text import analysis as text
 
 PARAMETERS = {"k1": 0.9, "b": 0.4}
 MANY = 300
