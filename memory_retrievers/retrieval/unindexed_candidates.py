@@ -69,6 +69,8 @@ def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSetti
     Returns:
         The plan, whose question is embedded without the words that are common in open episodes too.
     """
+    if not plan.may_find_open:
+        store.open_episodes.drop(plan.request.scope, include_child_scopes=plan.request.include_child_scopes)
     if not (plan.may_find_open and settings.searches_open and Kind.EPISODIC in plan.selections):
         return plan
     with store.ledger.database.reading(plan.states):

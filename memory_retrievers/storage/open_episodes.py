@@ -189,8 +189,7 @@ class OpenEpisodes:
         places = self._ledger.open_episodes.places(scope, include_child_scopes=include_child_scopes)
         searched = (scope, include_child_scopes)
         if not places:
-            with self._lock:
-                self._turns.pop(searched, None)
+            self.drop(scope, include_child_scopes=include_child_scopes)
             return []
         known = self._known(searched, self._embedder.latest())
         wanted = [
@@ -206,6 +205,11 @@ class OpenEpisodes:
             if cleared == self._cleared:
                 self._keep(searched, turns)
         return list(turns.values())
+
+    def drop(self, scope: str, *, include_child_scopes: bool) -> None:
+        """Keep nothing of queues that are empty now: another process may have forgotten what was in them."""
+        with self._lock:
+            self._turns.pop((scope, include_child_scopes), None)
 
     def memories(self, episodes: Sequence[OpenEpisode]) -> list[EpisodicMemory | None]:
         """Open episodes as memories, in the order given; None where all that is seen of one is queued no more."""

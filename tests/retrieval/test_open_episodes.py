@@ -525,6 +525,16 @@ def test_of_what_the_embedder_has_refused_twice_the_worker_asks_no_more(clock):
         assert embedder.asked == [1] * 5
 
 
+def test_a_search_keeps_nothing_of_a_queue_that_another_process_has_emptied(tmp_path):
+    with AgentMemory.open(tmp_path / "memory", embedder=HashEmbedder()) as memory:
+        memory.remember_fact(scope="c", fact="User likes tea")
+        memory.add_messages("c", said("The boat of pier 7 is late"))
+        assert memory.retrieve("boat", scope="c").episodic
+        inside(memory).ledger.open_episodes.forget("c", None)
+        assert not memory.retrieve("boat", scope="c").episodic
+        assert not inside(memory).store.open_episodes._turns
+
+
 def test_of_what_the_worker_found_refused_a_search_asks_no_more(clock):
     embedder = Particular("POISON")
     with AgentMemory.in_memory(embedder=embedder, clock=clock) as memory:
