@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
@@ -20,10 +20,6 @@ from memory_retrievers.models import Category, EpisodicMemory, Origin, SemanticD
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.text.analysis import one_line
 from memory_retrievers.text.dates import in_zone
-
-if TYPE_CHECKING:
-    pass
-
 
 MAX_FACT_LENGTH: Final = 1_000  # a fact is one sentence; what is longer is cut
 MAX_FACTS: Final = 200  # twenty for each of the ten episodes that are shown at once; further ones are dropped
