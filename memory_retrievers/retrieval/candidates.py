@@ -13,7 +13,7 @@ import numpy as np
 from memory_retrievers.backends.snapshot import NOTHING, rounded, similarities
 from memory_retrievers.models.selection import Layout, Selection, TermStatistics
 from memory_retrievers.storage.tracing import BM25, DENSE, observer_of_stages
-from memory_retrievers.text.analysis import analyze
+from memory_retrievers.text.passages import said_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +38,10 @@ _READ_WHOLE: Final = 20_000
 _READINGS: Final = 2
 """So often passages are read where there is no snapshot, if one is replaced by another between two statements."""
 
+_LATIN_CHARACTER: Final = 3
+_WIDE_CHARACTER: Final = 18
+"""Bytes that a character of a text takes with the hashes of its terms; in Chinese it is in two of them."""
+
 MadeT = TypeVar("MadeT")
 
 ReadTexts: TypeAlias = Callable[[Sequence[int]], Mapping[int, str]]  # reads the texts of passages by their ids
@@ -49,22 +53,28 @@ ReadTokens: TypeAlias = "Callable[[Mapping[Kind, Sequence[int]]], Mapping[Kind, 
 """Reads passages of each kind by their ids."""
 
 
-@dataclass(frozen=True)
 class PassageTokens:
-    """A passage by its tokens."""
+    """A passage by its tokens.
 
-    vectors: bytes | None  # their vectors, one after another; None if nobody has made them
-    text: str = ""  # as much of its text as they may be of
+    Attributes:
+        vectors: Their vectors, one after another; None if nobody has made them.
+        size: At most how many bytes it takes in memory, nearly.
+    """
+
+    __slots__ = ("_said", "_text", "size", "vectors")
+
+    def __init__(self, vectors: bytes | None, text: str = "", *, said: array[int] | None = None) -> None:
+        self.vectors, self._text, self._said = vectors, text, said
+        a_character = _LATIN_CHARACTER if max(text, default="") < "\u0100" else _WIDE_CHARACTER
+        self.size = 400 + len(vectors or b"") + a_character * len(text)
 
     @property
-    def size(self) -> int:
-        """About how many bytes it takes in memory."""
-        return len(self.vectors or b"") + len(self.text)
-
-    @cached_property
     def said(self) -> array[int]:
         """Hashes of the search terms of what a message says, in order, without who says it and when."""
-        return array("q", map(hash, analyze(self.text.partition(": ")[2])))
+        text = self._text  # before the terms, which another thread sets before it
+        if self._said is None:
+            self._said, self._text = said_terms(text), ""
+        return self._said
 
 
 @dataclass(frozen=True, slots=True)

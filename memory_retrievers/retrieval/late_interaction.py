@@ -49,8 +49,8 @@ _NEAR: Final = 4  # two search terms are near each other if they stand no furthe
 _BESIDE: Final = 0.7  # what a word counts that is answered by the message before or after
 _STOP_WORD_SHARE: Final = 0.1  # share of the passages that a word which is no search term counts as being in
 _BLOCK: Final = 200_000  # multiplications of a block
-_KEPT_PASSAGES: Final = 2_000  # passages of a scope that stay in memory by their tokens, if they are no longer than most
-_KEPT_BYTES: Final = 1_400  # bytes that the token vectors of most passages take, with their texts
+_KEPT_PASSAGES: Final = 2_000  # passages of a scope that are kept by their tokens, if they are no longer than most
+_KEPT_BYTES: Final = 1_900  # bytes that the token vectors of most passages take, with the terms of their texts
 
 
 class KeptTokens:
@@ -131,7 +131,9 @@ def _heard(candidates: Candidates, passages: set[int]) -> dict[int, PassageToken
     """Tokens of passages that are still queued, by the ids that these have."""
     turns = (turn for episode in candidates.open.values() for turn in episode.turns)
     wanted = (turn for turn in turns if -turn.row in passages)
-    return {-turn.row: PassageTokens(turn.embedded.tokens, turn.text) for turn in wanted if turn.embedded is not None}
+    return {
+        -turn.row: PassageTokens(turn.embedded.tokens, said=turn.words) for turn in wanted if turn.embedded is not None
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ class HybridRetriever:
                         return rankings, store.load(rows, as_of=None)
                     return rankings, load(store, candidates, rows, as_of=request.as_of)
 
-        if self._searches_open:
+        if self._searches_open and (plan.may_find_open or store.open_episodes.kept):
             plan = prepare(store, plan, settings=settings)
         rankings, memories = store.search(plan.embedded, find, known=plan.states)
         visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}

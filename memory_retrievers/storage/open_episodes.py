@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 import uuid
+from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +17,9 @@ from memory_retrievers import fsrs
 from memory_retrievers.errors import EmbeddingError, NotFoundError
 from memory_retrievers.models import EpisodicMemory, Origin, SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
-from memory_retrievers.models.selection import TOKEN_CHARACTERS
 from memory_retrievers.models.storage import PROBE, OpenMessage
 from memory_retrievers.text.analysis import analyze, one_line
-from memory_retrievers.text.passages import message_passage, said_text
+from memory_retrievers.text.passages import message_passage, said_terms, said_text
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -59,7 +59,7 @@ class OpenTurn:
     role: str  # who speaks
     timestamp: datetime  # when
     terms: Mapping[str, int] | None  # how often each term stands in it; None if it has no visible text
-    text: str  # as much of what its words are found by as its tokens may be of
+    words: array[int]  # hashes of the terms of what it says, in order, as far as its tokens may be of them
     tells_time: bool  # whether it tells when something happens
     embedded: Embedded | None  # what the embedder makes of it; None if nobody has embedded it yet
 
@@ -67,7 +67,7 @@ class OpenTurn:
     def size(self) -> int:
         """About how many bytes it takes in memory."""
         vectors = 0 if self.embedded is None else self.embedded.vector.nbytes + len(self.embedded.tokens or b"")
-        return 1_000 + 100 * len(self.terms or ()) + len(self.text) + vectors
+        return 1_000 + 100 * len(self.terms or ()) + 8 * len(self.words) + vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class OpenEpisodes:
         self._embedder = embedder
         self._read_only = read_only
         self._lock = threading.Lock()
-        self._turns: OrderedDict[_Searched, _Kept] = OrderedDict()
+        self.kept: OrderedDict[_Searched, _Kept] = OrderedDict()
         self._unstored: dict[int, Embedded] = {}
         self._looked: dict[int, tuple[float, Vector]] = {}  # with the time, by the hash of the text, oldest first
         self._doubted: set[int] = set()  # rows that were refused at the last look: it may have been by chance
@@ -209,7 +209,7 @@ class OpenEpisodes:
     def drop(self, scope: str, *, include_child_scopes: bool) -> None:
         """Keep nothing of queues that are empty now: another process may have forgotten what was in them."""
         with self._lock:
-            self._turns.pop((scope, include_child_scopes), None)
+            self.kept.pop((scope, include_child_scopes), None)
 
     def memories(self, episodes: Sequence[OpenEpisode]) -> list[EpisodicMemory | None]:
         """Open episodes as memories, in the order given; None where all that is seen of one is queued no more."""
@@ -307,7 +307,7 @@ class OpenEpisodes:
     def _known(self, searched: _Searched, embedder: ProbedEmbedder) -> dict[int, OpenTurn]:
         with self._lock:
             self._follow(embedder)
-            return dict(kept.turns) if (kept := self._turns.get(searched)) else {}
+            return dict(kept.turns) if (kept := self.kept.get(searched)) else {}
 
     def _follow(self, embedder: ProbedEmbedder) -> None:
         """Drop the vectors of another embedder."""
@@ -316,7 +316,7 @@ class OpenEpisodes:
             self._drop_all()
 
     def _drop_all(self) -> None:
-        for kept in (self._turns, self._unstored, self._looked, self._doubted, self._refused):
+        for kept in (self.kept, self._unstored, self._looked, self._doubted, self._refused):
             kept.clear()
 
     def _keep(self, searched: _Searched, turns: dict[int, OpenTurn]) -> None:
@@ -327,10 +327,10 @@ class OpenEpisodes:
                 break
             newest.append(turn)
             size += turn.size
-        self._turns[searched] = _Kept({turn.row: turn for turn in reversed(newest)}, size)
-        self._turns.move_to_end(searched)
-        while len(self._turns) > 1 and sum(kept.size for kept in self._turns.values()) > KEPT_BYTES:
-            self._turns.popitem(last=False)
+        self.kept[searched] = _Kept({turn.row: turn for turn in reversed(newest)}, size)
+        self.kept.move_to_end(searched)
+        while len(self.kept) > 1 and sum(kept.size for kept in self.kept.values()) > KEPT_BYTES:
+            self.kept.popitem(last=False)
 
 
 def open_id(scope: str, first: str) -> str:
@@ -380,6 +380,7 @@ def _title(messages: Sequence[Message]) -> str:
 
 def _turn(queued: OpenMessage, unstored: Embedded | None) -> OpenTurn:
     passage = message_passage(queued.message)
+    terms = () if passage is None else analyze(passage.text)
     assert queued.message.timestamp is not None  # noqa: S101 - given on arrival
     return OpenTurn(
         row=queued.row,
@@ -389,8 +390,8 @@ def _turn(queued: OpenMessage, unstored: Embedded | None) -> OpenTurn:
         said=hash((queued.message.role, queued.message.content)),
         role=queued.message.role,
         timestamp=queued.message.timestamp,
-        terms=None if passage is None else Counter(analyze(passage.text)),
-        text="" if passage is None else passage.text[:TOKEN_CHARACTERS],
+        terms=None if passage is None else Counter(terms),
+        words=array("q") if passage is None else said_terms(passage.text, terms),
         tells_time=passage is not None and passage.tells_time,
         embedded=unstored if queued.embedded is None else queued.embedded,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Origin, SemanticMemory
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.selection import ITEM, TURN, Embedded, NewPassage
+from memory_retrievers.models.selection import ITEM, TOKEN_CHARACTERS, TURN, Embedded, NewPassage
 from memory_retrievers.text.analysis import analyze, caseless, indexed_line, one_line
 from memory_retrievers.text.dates import long_date, tells_time
 
@@ -160,6 +161,18 @@ def _with_vector(text: PassageText, embedded: Embedded) -> NewPassage:
 def said_text(message: Message) -> str:
     """The text that the vector of a message is made of: who says what, without the day."""
     return f"{message.role}: {indexed_line(message.content)}"
+
+
+def said_terms(text: str, terms: Sequence[str] | None = None) -> array[int]:
+    """Hashes of the search terms of what a message says, in order, as far as its token vectors may be of it.
+
+    Args:
+        text: The text of its passage, which begins with the day and who says it.
+        terms: The search terms of this text; None analyzes it.
+    """
+    if terms is None or len(text) > TOKEN_CHARACTERS:
+        terms = analyze(text[:TOKEN_CHARACTERS])
+    return array("q", map(hash, terms[len(analyze(text.partition(": ")[0])) :]))
 
 
 CUT: Final = "…"  # what stands in a block for the parts of a text that are left out

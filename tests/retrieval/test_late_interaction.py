@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -542,16 +543,30 @@ def test_a_question_reads_tokens_once_and_forgotten_ones_leave_no_trace_in_memor
 
 
 def test_tokens_in_memory_are_bounded_by_their_bytes():
-    kept, whole = KeptTokens(3), PassageTokens(bytes(1_200), 200 * "a")
+    kept, whole = KeptTokens(3), PassageTokens(bytes(1_200), 100 * "a")
     kept.keep({1: whole, 2: whole, 3: PassageTokens(None, "a")})
     assert kept.passages == [1, 2]
     kept.keep({4: whole})
     assert kept.among([1, 3, 4]) == {1: whole, 4: whole}
     kept.keep({5: PassageTokens(bytes(1))})  # too much: all others go
     assert kept.passages == [5]
-    kept.keep({6: PassageTokens(bytes(4_000), 201 * "a")})
+    kept.keep({6: PassageTokens(bytes(5_000), 101 * "a")})
     assert kept.passages == []
     assert KeptTokens(10**6).most == KeptTokens(2_000).most
+
+
+@pytest.mark.parametrize(
+    "text", ["Ana: the tuba and the oboe rest on the piano of the town. " * 10, "Ana: " + "明天在图书馆读书" * 90]
+)
+def test_what_is_kept_of_a_passage_takes_no_more_memory_than_is_counted(text):
+    analyze(text)  # what the analyzer keeps of its own
+    tracemalloc.start()
+    kept = [PassageTokens(bytes(1_000), "".join(text)) for _ in range(50)]
+    for each in kept:
+        assert each.said
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken <= sum(each.size for each in kept)
 
 
 def test_rare_words_of_the_question_weigh_most_and_stop_words_as_if_a_tenth_had_them():

@@ -276,7 +276,7 @@ def test_a_scope_is_forgotten_with_what_is_queued_there(memory):
     assert told(memory, "Nantes") == [NANTES]
     memory.forget_scope("c")
     assert told(memory, "Nantes") == []
-    assert inside(memory).store.open_episodes._turns == {}
+    assert inside(memory).store.open_episodes.kept == {}
 
 
 @pytest.mark.embedded("the files of a directory are read")
@@ -293,7 +293,7 @@ def test_nothing_of_what_was_forgotten_is_in_a_file_or_in_memory(way, tmp_path, 
             memory.manager.delete([found])
         memory.purge()
         heard = inside(memory).store.open_episodes
-        assert (heard._turns, heard._unstored, memory.waiting("c")) == ({}, {}, [])
+        assert (heard.kept, heard._unstored, memory.waiting("c")) == ({}, {}, [])
     content = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     assert b"memories" in content
     assert b"xylophone" not in content
@@ -532,7 +532,7 @@ def test_a_search_keeps_nothing_of_a_queue_that_another_process_has_emptied(tmp_
         assert memory.retrieve("boat", scope="c").episodic
         inside(memory).ledger.open_episodes.forget("c", None)
         assert not memory.retrieve("boat", scope="c").episodic
-        assert not inside(memory).store.open_episodes._turns
+        assert not inside(memory).store.open_episodes.kept
 
 
 def test_of_what_the_worker_found_refused_a_search_asks_no_more(clock):
