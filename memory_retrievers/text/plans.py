@@ -105,7 +105,7 @@ _OTHER_DAYS: Final = datetime(1901, 1, 1, tzinfo=UTC), datetime(1902, 6, 20, tzi
 
 
 _LASTING: Final = re.compile(
-    rf"\b(?:(?:has|have|hasn't|haven't)\b[^.;]* for|seit|depuis|desde hace) {NUMBER} {UNIT}\b"
+    rf"\b(?:(?:has|have|hasn't|haven't|'ve|'s been)\b[^.;]* for|seit|depuis|desde hace) {NUMBER} {UNIT}\b"
     rf"|\b{NUMBER} {UNIT} (?:old|pregnant|alt|schwanger|de edad)\b|\b(?:enceinte|embarazada) de {NUMBER} {UNIT}\b"
 )
 _ROUGHLY: Final = re.compile(
@@ -115,7 +115,7 @@ _ROUGHLY: Final = re.compile(
     r"|(?<!usuari[oa] )hace poco|hace poco(?= se| que)"
     rf"|(?:a few|a couple of|several|half an?) {UNIT} ago|(?:vor|seit) (?:ein paar|einigen|wenigen|einem halben) {UNIT}"
     rf"|(?:il y a|depuis) (?:quelques|plusieurs) {UNIT}|hace (?:un[oa]s|varios|varias|un par de) {UNIT}"
-    rf"|(?:has|have|hasn't|haven't)\b[^.;]* for {NUMBER} {UNIT}|(?:seit|depuis) {NUMBER} {UNIT}"
+    rf"|(?:has|have|hasn't|haven't|'ve|'s been)\b[^.;]* for {NUMBER} {UNIT}|(?:seit|depuis) {NUMBER} {UNIT}"
     r"|(?:weeks|months) (?:old|pregnant)|(?:wochen|monate) alt|monat schwanger|(?:semanas|meses) de edad"
     rf"|enceinte de {NUMBER}|embarazada de {NUMBER})\b"
     r"|最近|目前|刚刚(?!好)|剛剛(?!好)|前几天|这几天|近来|[几幾数](?:个|個|か)?[天日周週月年]間?(?:之|以)?前|先日|この前|この間|今朝|現在|ここ数"

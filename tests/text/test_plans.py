@@ -289,6 +289,7 @@ def test_a_date_or_a_habit_is_no_relative_day(text):
 @pytest.mark.parametrize(
     ("text", "days", "is_same"),
     [("User has been sick for three days", 120, False), ("User has been sick for three days", 0, True),
+     ("I've been sick for three days", 120, False), ("She's been sick for three days", 120, False),
      ("User is 20 weeks pregnant", 14, False), ("The baby is three months old", 60, False),
      ("Der Nutzer ist seit drei Tagen krank", 100, False), ("L'utilisateur est malade depuis trois jours", 60, False),
      ("El usuario está enfermo desde hace tres días", 60, False), ("User has been married for 12 years", 400, False),
