@@ -9,6 +9,7 @@ from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
+from weakref import WeakValueDictionary
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.memory import BaseMemory
@@ -37,7 +38,7 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, JsonObject, scopes
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.memories import in_our_words
-from memory_retrievers.models.messages import Message, parse_conversation
+from memory_retrievers.models.messages import Message, is_of_user, parse_conversation
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols.memory import GivenMemory, Memory, Retrieved
 from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
@@ -211,7 +212,9 @@ class ConversationMemory(BaseMemory):
 
     def __deepcopy__(self, _memo: object = None) -> Self:
         """A chat of its own that shares the memory."""
-        return self.__reduce__()[0]()
+        chat = self.__reduce__()[0]()
+        chat._asked = copies(self._asked)  # noqa: SLF001 - of its own class
+        return chat
 
     def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
         """All attributes; of the memory its address, at which it is opened again."""
@@ -274,6 +277,8 @@ class ConversationMemory(BaseMemory):
             BackendError: The messages could not be stored; the chat is as before.
         """
         memory = self._long_term()
+        with _registering:
+            _chats[id(self)] = self
         with self._lock:
             queued = queue_messages(memory, self.scope, [*self._asked, *messages], conversation=self.session_id)
             self.messages, self._asked = [*self.messages, *copies(messages)], []
@@ -367,6 +372,20 @@ class ConversationMemory(BaseMemory):
     @field_serializer("messages")
     def _dumped(self, messages: list[ChatMessage]) -> list[JsonObject]:
         return [message.model_dump(mode="json") for message in messages]
+
+
+_chats: Final[WeakValueDictionary[int, ConversationMemory]] = WeakValueDictionary()
+_registering: Final = threading.Lock()
+_LATEST: Final = 16  # messages at the end of a chat in which one that nobody has answered is looked for
+
+
+def asked_last(memory: Memory, scope: str) -> tuple[Message, ...]:
+    """What users have said last in the chats of a scope in this process, and nobody answered yet."""
+    with _registering:
+        of_scope = [chat for chat in _chats.values() if chat.scope == scope]
+    chats = [chat for chat in of_scope if (chat._own or chat.memory) is memory]  # noqa: SLF001
+    latest = [spoken(chat.messages[-_LATEST:]) for chat in chats]
+    return tuple(each for said in latest for each in takewhile(lambda each: is_of_user(each.role), reversed(said)))
 
 
 def _reopened(path: str | None) -> AgentMemory:

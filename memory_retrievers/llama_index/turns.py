@@ -125,19 +125,9 @@ def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], 
         conversation: Which of the scope's conversations it is.
     """
     said = spoken(messages)
-    if said and is_of_user(said[-1].role):
-        _asked.keep((id(memory), scope), said[-1])
-    elif said:
-        _asked.drop((id(memory), scope))
     with recording(scope, conversation):
         new = without_repeats(memory, scope, said, conversation=conversation)
         return bool(new and memory.add_messages(scope, new, conversation=conversation))
-
-
-def asked_last(memory: Memory, scope: str) -> tuple[Message, ...]:
-    """What the user has said last and nobody answered yet, where a chat of this process has queued it."""
-    said = _asked.get((id(memory), scope))
-    return () if said is None else (said,)
 
 
 def handle_of(memory: Memory) -> str | None:
@@ -254,9 +244,6 @@ class Latest(Generic[KeyT, ValueT]):
         """Keep nothing under this key any more."""
         with self._lock:
             self._values.pop(key, None)
-
-
-_asked: Final[Latest[tuple[int, str], Message]] = Latest(lambda said: getsizeof(said.content))
 
 
 class TurnRecall(Generic[ValueT]):

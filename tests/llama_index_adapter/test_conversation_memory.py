@@ -1,5 +1,6 @@
 import asyncio
 import copy
+import gc
 import json
 import pickle
 import threading
@@ -559,6 +560,20 @@ async def test_a_tool_does_not_find_the_question_that_it_is_called_for(memory, c
     assert "Alice lives in Lyon" in prompts[2][-1].content
     assert "my home" not in prompts[2][-1].content
     assert "my home" in tools[0].call(query="home").content, "once it is answered it may be found"
+
+
+def test_a_tool_finds_no_question_of_any_chat_that_is_open_and_those_of_the_ones_that_are_gone(memory):
+    (tool, *_) = MemoryToolSpec(memory, scope="user/alice").to_tool_list()
+    chats = [ConversationMemory.from_defaults(memory, scope="user/alice", session_id=each) for each in ("a", "b")]
+    for chat, question in zip(chats, ("Where is my oboe?", "Where is my tuba?"), strict=True):
+        chat.put(user(question))
+    chats[1].put(assistant("In the cellar."))
+    found = tool.call(query="oboe tuba").content
+    assert "my tuba" in found
+    assert "my oboe" not in found
+    del chat, chats
+    gc.collect()
+    assert "my oboe" in tool.call(query="oboe tuba").content
 
 
 @looks_at_deprecated_attributes

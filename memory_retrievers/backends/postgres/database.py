@@ -112,7 +112,7 @@ class Pool:
         prepare(raw)
         for setting in self._settings.items():
             raw.execute("SELECT set_config(%s, %s, FALSE)", setting)
-        raw.execute("SELECT pg_try_advisory_lock_shared(%s)", (self._sign,))  # goes with the last connection
+        raw.execute("SELECT pg_advisory_lock_shared(%s)", (self._sign,))  # goes with the last connection
 
     def _check(self, raw: psycopg.Connection[Any]) -> None:
         """Test a connection before use if it was idle or another was lost since."""
