@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from memory_retrievers.backends.sql.connection import Connection, Part, Whole, scope_id_of
-from memory_retrievers.backends.sql.rows import OF_SCOPE, UNREADABLE, encode_json, readable
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Part, Whole, scope_id_of
+from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json, readable
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models.contents import StoredCharacter
 from memory_retrievers.models.scenes import CharacterState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot
@@ -282,6 +282,9 @@ def one(connection: Connection, sql: str, parameters: Values = ()) -> Any:  # no
     """
     row = connection.execute(sql, parameters).fetchone()
     return None if row is None else row[0]
+
+
+OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"  # a condition on a row of a scope
 
 
 def scope_id_of(connection: Connection, scope: str) -> int:

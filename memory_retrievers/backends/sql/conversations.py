@@ -9,15 +9,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from memory_retrievers.backends.sql import removal
-from memory_retrievers.backends.sql.connection import Connection, Database, Part, Whole, one, scope_id_of
-from memory_retrievers.backends.sql.rows import (
-    OF_SCOPE,
-    decode_messages,
-    encode_json,
-    encode_messages,
-    encode_time,
-    readable,
-)
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Part, Whole, one, scope_id_of
+from memory_retrievers.backends.sql.rows import decode_messages, encode_json, encode_messages, encode_time, readable
 from memory_retrievers.models import EpisodicMemory, MemoryKey
 from memory_retrievers.models.contents import StoredQueue
 from memory_retrievers.models.fields import moment
@@ -31,7 +24,7 @@ _HEARD: Final = """
     INSERT INTO queues (scope_id, conversation, heard_at) VALUES (?, ?, ?)
     ON CONFLICT (scope_id, conversation) DO UPDATE SET heard_at = excluded.heard_at
 """
-_IN_EPISODES: Final = """m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND m.kind = 'episodic'
+_IN_EPISODES: Final = f"""m.{OF_SCOPE} AND m.kind = 'episodic'
     AND m.origin = 'conversation' AND coalesce(m.conversation_id, '') = :conversation"""
 _STATE: Final = """
     SELECT s.scope, q.conversation, q.heard_at, q.fence, q.fenced_at, q.window_doubled, q.previous_summary,

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Cursor, Database, Part, Whole, joining, one
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Cursor, Database, Part, Whole, joining, one
 from memory_retrievers.backends.sql.requests import under_way
 from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, readable
 from memory_retrievers.models import MemoryKey
@@ -31,22 +31,21 @@ _MESSAGES: Final = "messages"  # the field of an entry that tells of queued mess
 _BETWEEN_LOOKS: Final = 1_000  # entries that a process writes before it looks again whether there are too many in all
 
 _COLUMNS: Final = "scope_id, memory, type, at, channel, actor, fields"
-_SCOPE: Final = "(SELECT id FROM scopes WHERE scope = :scope)"
 _VALUES: Final = "CAST(:type AS TEXT), CAST(:at AS BIGINT), CAST(:channel AS TEXT), CAST(:actor AS TEXT), :fields"
 _NOTE: Final = f"""INSERT INTO events ({_COLUMNS}) SELECT m.scope_id, m.row, {_VALUES} FROM memories m
-    WHERE m.scope_id = {_SCOPE} AND m.id = :id"""
+    WHERE m.{OF_SCOPE} AND m.id = :id"""
 _NOTE_FORGOTTEN: Final = f"""INSERT INTO events ({_COLUMNS}) SELECT s.id, CAST(NULL AS BIGINT), {_VALUES}
     FROM scopes s WHERE s.scope = :scope"""
 _NOTE_IMPORTED: Final = f"""INSERT INTO events ({_COLUMNS}) SELECT m.scope_id, m.row, {_VALUES} FROM memories m
     WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.scope_id = m.scope_id AND e.memory = m.row)"""
-_BOUND: Final = """DELETE FROM events WHERE scope_id = {scope} AND {which} AND id <= (SELECT id FROM events
-    WHERE scope_id = {scope} AND {which} ORDER BY id DESC LIMIT 1 OFFSET {kept})"""
-_OF_MEMORY: Final = f"memory = (SELECT row FROM memories WHERE scope_id = {_SCOPE} AND id = :id)"
-_BOUND_OF_TYPE: Final = _BOUND.format(scope=_SCOPE, which=f"{_OF_MEMORY} AND type = :type", kept=KEPT_OF_A_TYPE)
+_BOUND: Final = """DELETE FROM events WHERE {of_scope} AND {which} AND id <= (SELECT id FROM events
+    WHERE {of_scope} AND {which} ORDER BY id DESC LIMIT 1 OFFSET {kept})"""
+_OF_MEMORY: Final = f"memory = (SELECT row FROM memories WHERE {OF_SCOPE} AND id = :id)"
+_BOUND_OF_TYPE: Final = _BOUND.format(of_scope=OF_SCOPE, which=f"{_OF_MEMORY} AND type = :type", kept=KEPT_OF_A_TYPE)
 _NOTE_OF_ROW: Final = f"""WITH old AS (
-    {_BOUND.format(scope=":scope_id", which="memory = :row AND type = :type", kept=KEPT_OF_A_TYPE - 1)})
+    {_BOUND.format(of_scope="scope_id = :scope_id", which="memory = :row AND type = :type", kept=KEPT_OF_A_TYPE - 1)})
     INSERT INTO events ({_COLUMNS}) SELECT CAST(:scope_id AS BIGINT), CAST(:row AS BIGINT), {_VALUES}"""
-_BOUND_FORGOTTEN: Final = _BOUND.format(scope=_SCOPE, which="memory IS NULL", kept=KEPT_FORGOTTEN)
+_BOUND_FORGOTTEN: Final = _BOUND.format(of_scope=OF_SCOPE, which="memory IS NULL", kept=KEPT_FORGOTTEN)
 _READ: Final = "SELECT s.scope, m.id, e.type, e.at, e.channel, e.actor, e.fields"
 OF_SCOPES: Final = "FROM events e JOIN scopes s ON s.id = e.scope_id WHERE e.scope_id IN ({scopes})"
 
@@ -152,7 +151,7 @@ class SQLEvents(Part):
         found = self.query(
             f"""{_READ} FROM events e JOIN scopes s ON s.id = e.scope_id
             LEFT JOIN memories m ON m.row = e.memory {self.dialect.beside("m", "e")}
-            WHERE e.scope_id = {_SCOPE} {which} AND {where.NOT_EXPIRED} ORDER BY e.id DESC LIMIT :limit""",
+            WHERE e.{OF_SCOPE} {which} AND {where.NOT_EXPIRED} ORDER BY e.id DESC LIMIT :limit""",
             {"scope": scope, "id": id, "now": encode_time(now), "limit": limit},
         )
         return [_event(row) for row in found]
@@ -195,8 +194,8 @@ def _bound_all(connection: Connection, scopes: Collection[str]) -> None:
         return
     for scope in sorted(scopes):
         connection.execute(
-            f"""DELETE FROM events WHERE scope_id = {_SCOPE}
-            AND id <= (SELECT max(id) FROM events WHERE scope_id = {_SCOPE}) - {KEPT}""",
+            f"""DELETE FROM events WHERE {OF_SCOPE}
+            AND id <= (SELECT max(id) FROM events WHERE {OF_SCOPE}) - {KEPT}""",
             {"scope": scope},
         )
 

@@ -13,16 +13,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Part, Whole, insert
-from memory_retrievers.backends.sql.rows import (
-    OF_SCOPE,
-    encode_json,
-    encode_time,
-    load,
-    memory_of,
-    memory_query,
-    readable,
-)
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Part, Whole, insert
+from memory_retrievers.backends.sql.rows import encode_json, encode_time, load, memory_of, memory_query, readable
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
     AnyMemory,

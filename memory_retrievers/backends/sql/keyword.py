@@ -12,7 +12,7 @@ import rank_bm25
 
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql import verification
-from memory_retrievers.backends.sql.connection import Connection, Dialect, joining
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Dialect, joining
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.sql.passages import in_scope
 from memory_retrievers.backends.terms import EMPTY
@@ -32,15 +32,14 @@ _ADD_STATISTICS: Final = """
     ON CONFLICT (scope_id, kind) DO UPDATE
     SET passages = keyword_statistics.passages + excluded.passages, terms = keyword_statistics.terms + excluded.terms
 """
-_REMOVE_POSTINGS: Final = """
-    DELETE FROM postings WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :field
-    AND passage = :passage {narrowed} RETURNING frequency, length
+_REMOVE_POSTINGS: Final = f"""
+    DELETE FROM postings WHERE {OF_SCOPE} AND kind = :field
+    AND passage = :passage {{narrowed}} RETURNING frequency, length
 """
 _REMOVE_STATISTICS: Final = (
-    """UPDATE keyword_statistics SET passages = passages - 1, terms = terms - :length
-    WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :field""",
-    """DELETE FROM keyword_statistics
-    WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :field AND passages <= 0""",
+    f"""UPDATE keyword_statistics SET passages = passages - 1, terms = terms - :length
+    WHERE {OF_SCOPE} AND kind = :field""",
+    f"""DELETE FROM keyword_statistics WHERE {OF_SCOPE} AND kind = :field AND passages <= 0""",
 )
 _TEXTS: Final = """
     SELECT p.id, p.memory, c.text FROM {asked} {in_order} passages p ON p.id = each.value

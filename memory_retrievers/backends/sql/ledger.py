@@ -13,7 +13,7 @@ import numpy as np
 from memory_retrievers.backends.sql import contents, removal, sync, verification
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.characters import SQLCharacters
-from memory_retrievers.backends.sql.connection import Connection, Database, Part, joining, scope_id_of
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Part, joining, scope_id_of
 from memory_retrievers.backends.sql.conversations import SQLConversations
 from memory_retrievers.backends.sql.events import SQLEvents
 from memory_retrievers.backends.sql.facts import SQLFacts
@@ -32,7 +32,7 @@ from memory_retrievers.backends.sql.overview import SQLOverview
 from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.sql.removal import forget_empty_scopes
 from memory_retrievers.backends.sql.requests import SQLRequests
-from memory_retrievers.backends.sql.rows import BELOW, OF_SCOPE, below, encode_time, ids_by_scope
+from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, ids_by_scope
 from memory_retrievers.backends.sql.snapshots import Snapshots, state_of
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
 from memory_retrievers.models.contents import Contents, VerificationReport
@@ -85,7 +85,7 @@ class SQLLedger(StoredRecords, StoredPassages):
 
     def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
         """Return the memories that exist, whatever their state."""
-        sql = f"""SELECT id FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope)
+        sql = f"""SELECT id FROM memories WHERE {OF_SCOPE}
             AND {self.dialect.among("id", ":ids")}"""
         with self.database.reading():
             return {

@@ -8,7 +8,16 @@ from typing import Any, Final
 
 from memory_retrievers.backends.sql import characters, removal
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Dialect, Part, Whole, insert, one, scope_id_of
+from memory_retrievers.backends.sql.connection import (
+    OF_SCOPE,
+    Connection,
+    Dialect,
+    Part,
+    Whole,
+    insert,
+    one,
+    scope_id_of,
+)
 from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, ids_by_scope, load
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey
@@ -140,8 +149,7 @@ class SQLManagement(Part):
         with self.database.read() as connection:
             dialect = connection.dialect
             sql = f"""SELECT m.id, p.id FROM memories m JOIN passages p ON p.memory = m.row {dialect.beside("p", "m")}
-                WHERE m.scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND {dialect.among("m.id", ":ids")}
-                AND p.part = m.kind"""
+                WHERE m.{OF_SCOPE} AND {dialect.among("m.id", ":ids")} AND p.part = m.kind"""
             return {
                 MemoryKey(scope=scope, id=id): passage
                 for scope, ids in ids_by_scope(keys).items()

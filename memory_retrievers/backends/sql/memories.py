@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, insert, insertion, one
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, insert, insertion, one
 from memory_retrievers.backends.sql.rows import (
-    OF_SCOPE,
     StoredRows,
     encode,
     encode_messages,
@@ -173,7 +172,7 @@ class StoredRecords(StoredRows):
 
     def statistics(self, scope: str | None, *, now: datetime = _EVER) -> ScopeStatistics:
         """Count the contents of one scope, or of all, without what has expired by ``now``."""
-        in_scope = "(CAST(:scope AS TEXT) IS NULL OR scope_id = (SELECT id FROM scopes WHERE scope = :scope))"
+        in_scope = f"(CAST(:scope AS TEXT) IS NULL OR {OF_SCOPE})"
         with self.database.read(snapshot=True) as connection:
             counts = connection.execute(
                 f"""SELECT count(*) FILTER (WHERE kind = 'episodic'),

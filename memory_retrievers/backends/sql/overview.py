@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from memory_retrievers.backends.sql.connection import Connection, Database, Part, one
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Part, one
 from memory_retrievers.backends.sql.facts import SQLFacts
-from memory_retrievers.backends.sql.rows import BELOW, COLUMNS, OF_SCOPE, below, encode_json, encode_time, memory_of
+from memory_retrievers.backends.sql.rows import BELOW, COLUMNS, below, encode_json, encode_time, memory_of
 from memory_retrievers.models import AnyMemory, Kind, scopes
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.results import Position

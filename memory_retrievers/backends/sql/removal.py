@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from memory_retrievers.backends.sql import characters, events
-from memory_retrievers.backends.sql.connection import Connection, one
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, one
 from memory_retrievers.backends.sql.rows import BELOW, below, encode_json, encode_time, readable
 from memory_retrievers.models import MemoryKey, scopes
 from memory_retrievers.models.fields import moment
@@ -66,7 +66,7 @@ def read(connection: Connection, scope: str, *, job: int | None = None) -> list[
     of_job = "job IS NULL" if job is None else "job = :job"
     rows = connection.execute(
         f"""SELECT query, memories, created_at FROM pending_reviews
-        WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND {of_job} ORDER BY created_at, id""",
+        WHERE {OF_SCOPE} AND {of_job} ORDER BY created_at, id""",
         {"scope": scope, "job": job},
     ).fetchall()
     return [decode(scope, *row) for row in rows]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import uuid_utils
 
-from memory_retrievers.backends.sql.connection import Part
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Part
 from memory_retrievers.models import AnyMemory, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import moment
 
@@ -174,7 +174,7 @@ def _value(connection: Connection, request: RequestUnderWay) -> str:
 def _rows(connection: Connection, keys: Collection[MemoryKey]) -> dict[MemoryKey, tuple[int, int]]:
     """The row ids of the memories that are there, and when each has changed last."""
     ids, dialect = groupby(sorted(keys, key=attrgetter("scope")), key=attrgetter("scope")), connection.dialect
-    sql = f"""SELECT id, row, updated_at FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope)
+    sql = f"""SELECT id, row, updated_at FROM memories WHERE {OF_SCOPE}
         AND {dialect.among("id", ":ids")}"""
     return {
         MemoryKey(scope=scope, id=id): (row, at)

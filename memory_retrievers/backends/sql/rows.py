@@ -249,8 +249,6 @@ def _damaged(error: Exception, what: str) -> BackendError:
     )
 
 
-OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"  # a condition on a row of a scope
-
 BELOW: Final = "(scope = :scope OR (scope >= :first AND scope < :behind))"
 """A condition on a row of ``scopes``: it is a scope, or below it; its values come from :func:`below`."""
 

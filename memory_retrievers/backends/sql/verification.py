@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from memory_retrievers.backends.sql import characters, events
-from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, one
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Dialect, one
 from memory_retrievers.backends.sql.contents import RawMemory, RawPassage, all_rows, read_page
 from memory_retrievers.backends.sql.rows import UNREADABLE, decode
 from memory_retrievers.errors import BackendError
@@ -37,9 +37,9 @@ _PASSAGES: Final = """
 """
 
 # Of the words of some passages, in one scan each; by range, since no planner takes a list of passages for what it is.
-_POSTINGS: Final = """
+_POSTINGS: Final = f"""
     SELECT passage, term, memory, frequency, length FROM postings
-    WHERE scope_id = (SELECT id FROM scopes WHERE scope = :scope) AND kind = :kind AND {among_terms}
+    WHERE {OF_SCOPE} AND kind = :kind AND {{among_terms}}
     AND passage BETWEEN :first AND :last
 """
 _STATISTICS: Final = """
