@@ -33,13 +33,14 @@ class _Block(NamedTuple):
 
 
 class ExactVectorIndex:
-    """A ``protocols.VectorIndex`` that compares with every vector in scope.
+    """Nearest-neighbour search by cosine that compares with every vector in scope; there is no similarity threshold.
 
     One that asks an approximate index in wide scopes is made of it: in small ones, and where that index cannot answer,
     it is exact.
     """
 
     exact_limit: int | None = None
+    """Up to so many passages that a selection lets through, a search misses none; None is any number."""
 
     def __init__(self, ledger: SQLLedger) -> None:
         self._ledger = ledger
@@ -64,7 +65,7 @@ class ExactVectorIndex:
         return _ranked(_Block(snapshot.ids, snapshot.memories, snapshot.matrix), rows, vector, limit)
 
     def is_approximate(self, selection: Selection) -> bool:
-        """See ``protocols.VectorIndex``."""
+        """Return True if a search of this selection may miss near passages, in return for speed."""
         limit = self.exact_limit
         return limit is not None and self._ledger.size(selection, at_most=limit) > limit
 
@@ -112,18 +113,18 @@ class ExactVectorIndex:
         return _ranked(block, rows, vector, limit) if len(rows) else Hits([], [], [])
 
     def verify(self) -> VerificationReport:
-        """See ``protocols.VectorIndex``; the vectors are the ledger's own."""
+        """Compare the stored data with the ledger's passages; here the vectors are the ledger's own."""
         return VerificationReport()
 
     def purge(self) -> None:
-        """See ``protocols.VectorIndex``; nothing is stored."""
+        """Erase every byte of removed passages from the index's files; here there are none."""
 
     def close(self) -> None:
-        """See ``protocols.VectorIndex``; only snapshots are let go of."""
+        """Release all resources; further calls do nothing."""
         self._ledger.snapshots.forget(None)
 
     def rebuild(self) -> None:
-        """See ``protocols.VectorIndex``; the vectors are the ledger's own, so only snapshots are made anew."""
+        """Recreate all stored and cached data from the ledger's vectors; here only snapshots are made anew."""
         self._ledger.snapshots.forget(None)
 
     def _read(self, passages: Sequence[int]) -> _Block:

@@ -3,8 +3,7 @@
 An :class:`Embedder`, a :class:`LanguageModel`, a :class:`Segmenter`, a :class:`Judge` and a :class:`Clock` may be
 brought by the user, and the adapters take any :class:`Memory`; the others stand between the package's own parts, and
 no argument takes one. All are structural: any object with these methods fits. Every implementation must be safe to use
-from several threads. What ledger and indexes promise is tested by the suites in ``tests/contracts``, which the tests of
-every backend inherit.
+from several threads.
 """
 
 from __future__ import annotations
@@ -17,15 +16,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 from pydantic import BaseModel
 
 from memory_retrievers.models import EpisodicMemory, Rating, SummaryBy
-from memory_retrievers.models.contents import VerificationReport
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.selection import Hits, Passage, Selection, TermCounts, TermStatistics
 from memory_retrievers.protocols.memory import Memory, Recent, Retrieved
 
 if TYPE_CHECKING:  # importing the package loads no numpy
-    import numpy as np
-    from numpy.typing import NDArray
-
     from memory_retrievers.models.selection import Embedded, Vector, Vectors
 
 
@@ -33,7 +27,6 @@ __all__ = [
     "Clock",
     "Embedder",
     "Judge",
-    "KeywordIndex",
     "LanguageModel",
     "Memory",
     "Recent",
@@ -43,7 +36,6 @@ __all__ = [
     "SegmentationContext",
     "Segmenter",
     "TokenEmbedder",
-    "VectorIndex",
 ]
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
@@ -201,95 +193,3 @@ class Judge(Protocol):
             LanguageModelError: A language model failed, or its answer cannot be used.
             EmbeddingError: The embedder failed.
         """
-
-
-class KeywordIndex(Protocol):
-    """BM25 over the passages of a selection, with the statistics of the scope that is searched.
-
-    The formula is Lucene's: ``idf = ln(1 + (N − df + 0.5) / (df + 0.5))`` and
-    ``score = Σ idf · tf / (tf + k1 · (1 − b + b · length / average length))``, where N, df and the average length
-    are those of the searched scope and kind, or of the union of the scopes when child scopes are included.
-    """
-
-    def add(self, passages: Sequence[Passage]) -> None:
-        """Index new passages. Called inside the ledger's transaction."""
-
-    def remove(self, passages: Sequence[Passage]) -> None:
-        """Undo :meth:`add` exactly. Called inside the ledger's transaction, before the passages leave the ledger."""
-
-    def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
-        """Find the passages with the highest BM25 scores, best first, ties by lower id.
-
-        Args:
-            terms: Terms of the query, as :func:`~memory_retrievers.text.analysis.analyze` gives them; repeats count. No
-                terms, no hits.
-            selection: The scope, kind and filters that passages must match.
-            limit: Maximum number of passages.
-
-        Returns:
-            At most ``limit`` passages that contain at least one term.
-        """
-
-    def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
-        """Document frequencies of the terms and the average length, over the selection's scope and fields."""
-
-    def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
-        """Term frequencies in passages that match the selection.
-
-        Args:
-            terms: Distinct terms.
-            selection: The scope, kind and filters that the passages match.
-            passages: Passage ids, shape (n,).
-
-        Returns:
-            Lengths of shape (n,) and counts of shape (number of terms, n), in the order given.
-        """
-
-    def verify(self) -> VerificationReport:
-        """Compare the stored postings with the ledger's passages. An engine that stores nothing has no problems."""
-
-    def rebuild(self) -> None:
-        """Recreate all stored and cached data from the ledger's passages, in one transaction."""
-
-
-class VectorIndex(Protocol):
-    """Nearest-neighbour search by cosine among the passages of a selection."""
-
-    exact_limit: int | None
-    """Up to so many passages that a selection lets through, a search misses none; None is any number."""
-
-    def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
-        """Find the nearest passages, nearest first, ties by lower id; there is no similarity threshold.
-
-        Args:
-            vector: Unit vector of the query, shape (d,).
-            selection: The scope, kind and filters that passages must match.
-            limit: Maximum number of passages.
-        """
-
-    def is_approximate(self, selection: Selection) -> bool:
-        """Return True if a search of this selection may miss near passages, in return for speed."""
-
-    def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Compute the cosines between a vector and passages that match the selection.
-
-        Args:
-            vector: Unit vector of the query, shape (d,).
-            selection: The scope, kind and filters that the passages match.
-            passages: Passage ids, shape (n,).
-
-        Returns:
-            Cosines of shape (n,), in the order given; -1 for a passage that no longer exists.
-        """
-
-    def verify(self) -> VerificationReport:
-        """Compare the stored data with the ledger's passages. An index that stores nothing has no problems."""
-
-    def rebuild(self) -> None:
-        """Recreate all stored and cached data from the ledger's vectors."""
-
-    def purge(self) -> None:
-        """Erase every byte of removed passages from the index's files."""
-
-    def close(self) -> None:
-        """Release all resources; further calls do nothing."""

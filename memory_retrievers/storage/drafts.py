@@ -34,8 +34,9 @@ from memory_retrievers.text.plans import names_same_days
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
+    from memory_retrievers.backends.vectors import ExactVectorIndex
     from memory_retrievers.models.selection import Embedded, NewPassage, Vector
-    from memory_retrievers.protocols import Embedder, VectorIndex
+    from memory_retrievers.protocols import Embedder
     from memory_retrievers.settings import IngestionSettings
     from memory_retrievers.storage.embedder import ProbedEmbedder
 
@@ -168,7 +169,7 @@ class PendingDrafts:
         return leaving
 
     def near(
-        self, passages: Sequence[Sequence[NewPassage]], dense: VectorIndex, settings: IngestionSettings | None
+        self, passages: Sequence[Sequence[NewPassage]], dense: ExactVectorIndex, settings: IngestionSettings | None
     ) -> tuple[NearFact, ...]:
         """Find the facts that a single new one may contradict but does not replace, nearest first; before it is stored.
 

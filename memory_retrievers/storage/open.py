@@ -21,8 +21,9 @@ from memory_retrievers.settings import POOL_SIZE
 from memory_retrievers.storage.options import ResolvedOptions
 
 if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
     from memory_retrievers.backends.sql.ledger import SQLLedger
-    from memory_retrievers.protocols import KeywordIndex, VectorIndex
+    from memory_retrievers.backends.vectors import ExactVectorIndex
 
 
 STORE_FILE: Final = "memory.db"  # the file in a store's directory that holds everything
@@ -42,8 +43,8 @@ class Storage:
     """A ledger and its indexes, of words and of vectors."""
 
     ledger: SQLLedger
-    keyword: KeywordIndex
-    dense: VectorIndex
+    keyword: PostingsKeywordIndex
+    dense: ExactVectorIndex
 
 
 def in_file(parts: ResolvedOptions, file: Path | None, *, read_only: bool = False) -> Storage:
@@ -97,7 +98,7 @@ def on_server(
     return _indexed(parts, ledger, partial(_projected, parts, folder=None))
 
 
-def _indexed(parts: ResolvedOptions, ledger: LedgerT, dense: Callable[[LedgerT], VectorIndex]) -> Storage:
+def _indexed(parts: ResolvedOptions, ledger: LedgerT, dense: Callable[[LedgerT], ExactVectorIndex]) -> Storage:
     from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex
 
     ledger.snapshots.most = parts.retrieval.snapshot_bytes
@@ -185,7 +186,7 @@ def _is_network(kind: str) -> bool:
     return kind in _NETWORK or (outer in {"fuse", "fuseblk"} and inner in _NETWORK_BY_FUSE)
 
 
-def _projected(parts: ResolvedOptions, ledger: SQLLedger, *, folder: Path | None) -> VectorIndex:
+def _projected(parts: ResolvedOptions, ledger: SQLLedger, *, folder: Path | None) -> ExactVectorIndex:
     from memory_retrievers.backends.chroma import ProjectedVectorIndex
     from memory_retrievers.backends.chroma.collection import ChromaProjection
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from memory_retrievers.errors import LanguageModelError
-from memory_retrievers.protocols import KeywordIndex, VectorIndex
 from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot
+    from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
     from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.backends.terms import TermBlock
+    from memory_retrievers.backends.vectors import ExactVectorIndex
     from memory_retrievers.retrieval.late_interaction import KeptTokens
 
 
@@ -153,8 +154,8 @@ class Inside:
         self._engine = engine
         self.store: Any = engine.store
         self.ledger: SQLLedger = engine.store.ledger
-        self.keyword: KeywordIndex = engine.store.keyword
-        self.dense: VectorIndex = engine.store.dense
+        self.keyword: PostingsKeywordIndex = engine.store.keyword
+        self.dense: ExactVectorIndex = engine.store.dense
         self.embedder: Any = engine.store.embedder
 
     @property

@@ -15,7 +15,7 @@ Every suite asks for a fixture ``ledger``, an empty one, and the two of the inde
             return SQLiteLedger(None)
 
         @pytest.fixture
-        def index(self, ledger: Ledger) -> KeywordIndex:
+        def index(self, ledger: Ledger) -> PostingsKeywordIndex:
             return MyKeywordIndex(ledger)
 """
 

@@ -33,9 +33,9 @@ from contracts.samples import (
     ranking,
 )
 from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.models import AnyMemory, Category, Kind, MemoryKey
 from memory_retrievers.models.selection import NewPassage, Selection
-from memory_retrievers.protocols import VectorIndex
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector, Vectors
@@ -83,12 +83,12 @@ def _first(scores: dict[int, float], limit: int) -> dict[int, float]:
 
 
 def _search(
-    index: VectorIndex, query: Vector = _NORTH, selection: Selection = _FACTS, *, limit: int = 100
+    index: ExactVectorIndex, query: Vector = _NORTH, selection: Selection = _FACTS, *, limit: int = 100
 ) -> dict[int, float]:
     return ranking(index.search(query, selection, limit=limit))
 
 
-def _found(index: VectorIndex, selection: Selection = _FACTS, *, limit: int = 100) -> list[int]:
+def _found(index: ExactVectorIndex, selection: Selection = _FACTS, *, limit: int = 100) -> list[int]:
     return list(_search(index, selection=selection, limit=limit))
 
 
@@ -98,14 +98,14 @@ def _same(left: dict[int, float], right: dict[int, float]) -> bool:
 
 
 class VectorIndexContract:
-    """Everything a ``protocols.VectorIndex`` promises.
+    """Everything a vector index promises.
 
     Supply the fixtures ``ledger``, an empty one, and ``index``, built over it.
     """
 
     @pytest.mark.parametrize("size", [1, 2, 7, 300, 1_000])
     def test_the_ranking_is_that_of_brute_force_ties_included(
-        self, ledger: SQLLedger, index: VectorIndex, size: int
+        self, ledger: SQLLedger, index: ExactVectorIndex, size: int
     ) -> None:
         generator = np.random.default_rng(size)
         scopes = ("user/1", "user/10", "user/1/work")
@@ -121,7 +121,7 @@ class VectorIndexContract:
 
     @pytest.mark.parametrize("dimension", [3, 100, 384])
     def test_the_scores_are_cosines_and_nothing_nearer_is_left_out(
-        self, ledger: SQLLedger, index: VectorIndex, dimension: int
+        self, ledger: SQLLedger, index: ExactVectorIndex, dimension: int
     ) -> None:
         generator = np.random.default_rng(dimension)
         vectors = _directions(generator, 500, dimension)
@@ -136,7 +136,7 @@ class VectorIndexContract:
 
     @pytest.mark.parametrize("dimension", [3, 8, 100, 384, 1_024])
     def test_equal_vectors_are_equally_near_wherever_they_are_stored(
-        self, ledger: SQLLedger, index: VectorIndex, dimension: int
+        self, ledger: SQLLedger, index: ExactVectorIndex, dimension: int
     ) -> None:
         generator = np.random.default_rng(dimension)
         vectors = _directions(generator, 303, dimension)
@@ -150,13 +150,13 @@ class VectorIndexContract:
             for limit in (place + 1, place + 50, place + 100):
                 assert _same(_search(index, query, limit=limit), _first(scores, limit))
 
-    def test_the_opposite_direction_is_returned_as_well(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_the_opposite_direction_is_returned_as_well(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         ids = _store_facts(ledger, _at(180, 90, 0, 120))
         scores = _search(index)
         assert list(scores) == [ids[2], ids[1], ids[3], ids[0]]
         assert list(scores.values()) == pytest.approx([1.0, 0.0, -0.5, -1.0], abs=_TOLERANCE)
 
-    def test_a_passage_comes_with_the_memory_it_belongs_to(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_a_passage_comes_with_the_memory_it_belongs_to(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         turns = [NewPassage(part=f"turn {n}", text="", vector=vector) for n, vector in enumerate(_at(0, 20))]
         ledger.add([episode("e1"), episode("e2")], [turns, turns[:1]])
         hits = index.search(_NORTH, replace(episodes_in(), every_passage=True), limit=10)
@@ -164,13 +164,13 @@ class VectorIndexContract:
         assert hits.memories == [owner[passage] for passage in hits.passages]
         assert [ledger.load([row])[row].id for row in hits.memories] == ["e1", "e2", "e1"]
 
-    def test_an_empty_scope_finds_nothing(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_an_empty_scope_finds_nothing(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         assert _found(index) == []
         _store_facts(ledger, _at(0))
         for selection in (episodes_in(), facts_in("nobody"), facts_in("nobody", include_child_scopes=True)):
             assert _found(index, selection) == []
 
-    def test_new_passages_are_found_at_once(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_new_passages_are_found_at_once(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         generator = np.random.default_rng(0)
         query, *_ = _signs(generator, 1)
         ids: list[int] = []
@@ -180,12 +180,12 @@ class VectorIndexContract:
             ids, vectors = ids + _store_facts(ledger, new), np.concatenate((vectors, new))
             assert _same(_search(index, query, limit=50), _first(_brute_force(ids, vectors, query), 50))
 
-    def test_the_kinds_are_apart(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_the_kinds_are_apart(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         of_fact, of_episode = _store(ledger, [fact("f1"), episode("e1")], _at(0, 0))
         assert _found(index) == [of_fact]
         assert _found(index, episodes_in()) == [of_episode]
 
-    def test_what_is_removed_is_not_found_and_the_others_stay(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_what_is_removed_is_not_found_and_the_others_stay(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         first, gone, last = _store_facts(ledger, _at(0, 10, 20))
         assert _found(index) == [first, gone, last]
         ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
@@ -195,11 +195,11 @@ class VectorIndexContract:
         (new,) = _store(ledger, [fact("f1")], _at(5))
         assert _found(index) == [first, new, last]
 
-    def test_a_scope_is_compared_exactly(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_a_scope_is_compared_exactly(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         own = {scope: _store(ledger, [fact("f1", scope=scope)], _at(0)) for scope in ALIKE}
         assert {scope: _found(index, facts_in(scope)) for scope in ALIKE} == own
 
-    def test_child_scopes_are_all_below_and_none_beside(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_child_scopes_are_all_below_and_none_beside(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         inside: list[int] = []
         for n in range(3):  # each time the index is asked, passages of all scopes have come in between
             for scope in (*BESIDE, SCOPE, *BELOW):
@@ -208,20 +208,20 @@ class VectorIndexContract:
             assert _found(index, facts_in(include_child_scopes=True)) == inside
             assert len(_found(index)) == n + 1
 
-    def test_an_invalidated_fact_is_not_found(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_an_invalidated_fact_is_not_found(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         first, second, third = _store_facts(ledger, _at(0, 10, 20))
         assert _found(index) == [first, second, third]
         ledger.invalidate(scope=SCOPE, id="f1", at=NOW)
         assert _found(index) == [first, third]
 
-    def test_an_expired_memory_is_not_found(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_an_expired_memory_is_not_found(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         soon = NOW + timedelta(microseconds=1)
         _, kept = _store(ledger, [fact("f1", expires_at=NOW), fact("f2", expires_at=soon)], _at(0, 0))
         assert _found(index) == [kept]
         assert _found(index, facts_in(now=soon)) == []
 
     @pytest.mark.parametrize("kind", Kind)
-    def test_tags_metadata_and_times_are_filters(self, ledger: SQLLedger, index: VectorIndex, kind: Kind) -> None:
+    def test_tags_metadata_and_times_are_filters(self, ledger: SQLLedger, index: ExactVectorIndex, kind: Kind) -> None:
         memories = memories_to_filter(kind)
         passages = _store(ledger, memories, _at(*range(len(memories))))
         for filters, selection in filtered(Selection(scope=SCOPE, kind=kind, now=NOW)):
@@ -230,7 +230,7 @@ class VectorIndexContract:
             assert sorted(_found(index, selection)) == sorted(expected), filters
             assert _found(index, selection, limit=1)[0] in expected, filters
 
-    def test_filters_come_before_the_limit(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_filters_come_before_the_limit(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         nearer = [fact(f"invalidated {n}", invalid_at=NOW) for n in range(10)]
         nearer += [fact(f"expired {n}", expires_at=NOW) for n in range(10)]
         nearer += [fact(f"goal {n}", category=Category.GOAL) for n in range(10)]
@@ -238,7 +238,9 @@ class VectorIndexContract:
         *_, passage = _store(ledger, [*nearer, kept], _at(*[0] * len(nearer), 170))
         assert _found(index, facts_in(category=Category.INTEREST), limit=1) == [passage]
 
-    def test_searches_with_and_without_a_category_may_alternate(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_searches_with_and_without_a_category_may_alternate(
+        self, ledger: SQLLedger, index: ExactVectorIndex
+    ) -> None:
         generator = np.random.default_rng(0)
         categories: list[Category | None] = [Category.GOAL, None, Category.NOTE]
         memories = [fact(f"f{n}", category=Category.NOTE if n % 50 else Category.GOAL) for n in range(1_200)]
@@ -252,7 +254,7 @@ class VectorIndexContract:
                 expected = _brute_force([ids[n] for n in rows], vectors[rows], query)
                 assert _same(_search(index, query, facts_in(category=category), limit=20), _first(expected, 20))
 
-    def test_most_of_a_scope_may_be_invalidated(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_most_of_a_scope_may_be_invalidated(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         generator = np.random.default_rng(0)
         vectors, query = _signs(generator, 1_000), _signs(generator, 1)[0]
         ids = _store_facts(ledger, vectors)
@@ -263,7 +265,7 @@ class VectorIndexContract:
         for _ in range(2):
             assert _same(_search(index, query), _brute_force(ids[990:], vectors[990:], query))
 
-    def test_a_failed_transaction_leaves_no_trace(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_a_failed_transaction_leaves_no_trace(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         def store_and_fail() -> None:
             with ledger.transaction():
                 _store_facts(ledger, _at(0, 0))
@@ -278,7 +280,7 @@ class VectorIndexContract:
         assert list(scores) == [before, *after]
         assert [scores[passage] for passage in after] == pytest.approx([0, -1], abs=_TOLERANCE)
 
-    def test_eight_threads_add_and_search_at_once(self, ledger: SQLLedger, index: VectorIndex) -> None:
+    def test_eight_threads_add_and_search_at_once(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         def store_and_search(number: int) -> list[int]:
             ids: list[int] = []
             for n in range(5):

@@ -51,7 +51,7 @@ _logger = logging.getLogger("memory_retrievers")
 
 
 class ProjectedVectorIndex(ExactVectorIndex):
-    """A ``protocols.VectorIndex`` that is exact up to a number of passages in scope, and uses a projection beyond.
+    """A vector index that is exact up to a number of passages in scope, and uses a projection beyond.
 
     The projection is opened at the first search that is wide enough. Until it is in step, and whenever something is
     wrong with it, the search is exact. Passages it has not received yet are scored exactly beside it, and the
@@ -88,11 +88,11 @@ class ProjectedVectorIndex(ExactVectorIndex):
         return super().search(vector, selection, limit=limit) if hits is None else hits
 
     def is_approximate(self, selection: Selection) -> bool:
-        """See ``protocols.VectorIndex``; what makes a selection narrow the projection does not know."""
+        """See :class:`ExactVectorIndex`; what makes a selection narrow the projection does not know."""
         return not selection.is_narrow and super().is_approximate(selection)
 
     def verify(self) -> VerificationReport:
-        """See ``protocols.VectorIndex``. Waiting changes may differ, and a missing projection is no problem."""
+        """See :class:`ExactVectorIndex`. Waiting changes may differ, and a missing projection is no problem."""
         problems, passages, notes = Problems(), 0, list[str]()
         try:
             with self._feeder.waited_for() as is_ours:
@@ -118,17 +118,17 @@ class ProjectedVectorIndex(ExactVectorIndex):
         return passages
 
     def rebuild(self) -> None:
-        """See ``protocols.VectorIndex``; a projection that was never used is not created."""
+        """See :class:`ExactVectorIndex`; a projection that was never used is not created."""
         super().rebuild()
         if self._at_once or self._feeder.ready or self._ledger.outbox.state().generation is not None:
             self._feeder.make_anew()
 
     def purge(self) -> None:
-        """See ``protocols.VectorIndex``; the next wide search recreates the projection."""
+        """See :class:`ExactVectorIndex`; the next wide search recreates the projection."""
         self._feeder.discard()
 
     def close(self) -> None:
-        """See ``protocols.VectorIndex``."""
+        """See :class:`ExactVectorIndex`."""
         self._feeder.close()
         super().close()
 

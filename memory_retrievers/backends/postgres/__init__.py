@@ -44,7 +44,7 @@ class PostgresLedger(SQLLedger):
 
 
 class HNSWVectorIndex(ExactVectorIndex):
-    """A ``protocols.VectorIndex`` that is exact up to a number of passages in scope, and uses pgvector's HNSW beyond.
+    """A vector index that is exact up to a number of passages in scope, and uses pgvector's HNSW beyond.
 
     The index is made at the first search that is wide enough, in a thread of its own, partition by partition, while the
     tables stay in use; until it is there, such searches are exact too.
@@ -77,7 +77,7 @@ class HNSWVectorIndex(ExactVectorIndex):
         return super().search(vector, selection, limit=limit) if hits is None else hits
 
     def rebuild(self) -> None:
-        """See ``protocols.VectorIndex``: the next wide search has the index made anew, and none is left till then."""
+        """See :class:`ExactVectorIndex`: the next wide search has the index made anew, and none is left till then."""
         self._postgres.require_writable()
         super().rebuild()
         with self._postgres.session() as connection:
@@ -89,7 +89,7 @@ class HNSWVectorIndex(ExactVectorIndex):
         self._ready.clear()
 
     def close(self) -> None:
-        """See ``protocols.VectorIndex``; the partition whose index is being made is finished first."""
+        """See :class:`ExactVectorIndex`; the partition whose index is being made is finished first."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()

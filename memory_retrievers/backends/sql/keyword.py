@@ -51,7 +51,11 @@ _NOTHING: Final = Hits([], [], [])
 
 
 class PostingsKeywordIndex:
-    """A ``protocols.KeywordIndex`` over postings stored in the database.
+    """BM25 over postings stored in the database, with the statistics of the scope that is searched.
+
+    The formula is Lucene's: ``idf = ln(1 + (N − df + 0.5) / (df + 0.5))`` and
+    ``score = Σ idf · tf / (tf + k1 · (1 − b + b · length / average length))``, where N, df and the average length
+    are those of the searched scope and kind, or of the union of the scopes when child scopes are included.
 
     Args:
         ledger: Where the passages are; the postings go into its database.
@@ -65,7 +69,7 @@ class PostingsKeywordIndex:
         self._b = b
 
     def add(self, passages: Sequence[Passage]) -> None:
-        """See ``protocols.KeywordIndex``."""
+        """Index new passages. Called inside the ledger's transaction."""
         with joining(self._ledger.database, *{passage.scope for passage in passages}) as connection:
             ids = _scope_ids(connection, passages)
             postings: list[tuple[int, str, str, int, int, int, int]] = []
@@ -83,13 +87,23 @@ class PostingsKeywordIndex:
             connection.executemany(_ADD_STATISTICS, statistics)
 
     def remove(self, passages: Sequence[Passage]) -> None:
-        """See ``protocols.KeywordIndex``."""
+        """Undo :meth:`add` exactly. Called inside the ledger's transaction, before the passages leave the ledger."""
         with joining(self._ledger.database, *{passage.scope for passage in passages}) as connection:
             for passage in passages:
                 _remove(connection, passage)
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
-        """See ``protocols.KeywordIndex``."""
+        """Find the passages with the highest BM25 scores, best first, ties by lower id.
+
+        Args:
+            terms: Terms of the query, as :func:`~memory_retrievers.text.analysis.analyze` gives them; repeats count. No
+                terms, no hits.
+            selection: The scope, kind and filters that passages must match.
+            limit: Maximum number of passages.
+
+        Returns:
+            At most ``limit`` passages that contain at least one term.
+        """
         if not terms:
             return _NOTHING
         seen = self._ledger.snapshots.seen(selection)
@@ -103,7 +117,7 @@ class PostingsKeywordIndex:
         return Hits(*(list(column) for column in zip(*rows, strict=True))) if rows else _NOTHING
 
     def statistics(self, terms: Sequence[str], selection: Selection) -> TermStatistics:
-        """See ``protocols.KeywordIndex``."""
+        """Document frequencies of the terms and the average length, over the selection's scope and fields."""
         snapshot = self._snapshot(selection)
         if snapshot is not None:
             return snapshot.terms.statistics(terms)
@@ -118,7 +132,16 @@ class PostingsKeywordIndex:
         )
 
     def counts(self, terms: Sequence[str], selection: Selection, passages: NDArray[np.int64]) -> TermCounts:
-        """See ``protocols.KeywordIndex``."""
+        """Term frequencies in passages that match the selection.
+
+        Args:
+            terms: Distinct terms.
+            selection: The scope, kind and filters that the passages match.
+            passages: Passage ids, shape (n,).
+
+        Returns:
+            Lengths of shape (n,) and counts of shape (number of terms, n), in the order given.
+        """
         snapshot = self._snapshot(selection)
         if snapshot is not None:
             return snapshot.terms.counts(terms, passages)
@@ -137,11 +160,11 @@ class PostingsKeywordIndex:
         return EMPTY.appended(owners, [Counter(analyze(text)) for _, _, text in texts]).counts(terms, passages)
 
     def verify(self) -> VerificationReport:
-        """See ``protocols.KeywordIndex``."""
+        """Compare the stored postings with the ledger's passages."""
         return verification.verify_postings(self._ledger.database)
 
     def rebuild(self) -> None:
-        """See ``protocols.KeywordIndex``."""
+        """Recreate all stored and cached data from the ledger's passages, in one transaction."""
         with self._ledger.database.write() as connection:
             connection.execute("DELETE FROM postings")
             connection.execute("DELETE FROM keyword_statistics")
@@ -258,13 +281,13 @@ class _Model:
 
 
 class RankBM25KeywordIndex(PostingsKeywordIndex):
-    """A ``protocols.KeywordIndex`` that searches by rank_bm25: for small stores, and as the reference for the others.
+    """A keyword index that searches by rank_bm25: for small stores, and as the reference for the others.
 
     The postings are kept up all the same, so that the store, or a copy of it, can be opened with either engine.
     """
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
-        """See ``protocols.KeywordIndex``."""
+        """See :meth:`PostingsKeywordIndex.search`."""
         if not terms:
             return Hits([], [], [])
         snapshot = self._snapshot(selection)

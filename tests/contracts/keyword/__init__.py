@@ -12,7 +12,7 @@ from contracts.keyword.selecting import SelectingContract
 
 
 class KeywordIndexContract(MatchingContract, OrderContract, SelectingContract, CountingContract, KeywordChangeContract):
-    """Everything a ``protocols.KeywordIndex`` promises.
+    """Everything a keyword index promises.
 
     Supply the fixtures ``ledger``, an empty one, and ``index``, built over it.
     """

@@ -28,14 +28,14 @@ from contracts.samples import (
     facts_in,
     fresh_scope,
 )
+from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
 from memory_retrievers.backends.sql.ledger import SQLLedger
-from memory_retrievers.protocols import KeywordIndex
 
 
 class KeywordChangeContract:
     """Passages that come and go."""
 
-    def test_new_passages_are_found_at_once(self, ledger: SQLLedger, index: KeywordIndex) -> None:
+    def test_new_passages_are_found_at_once(self, ledger: SQLLedger, index: PostingsKeywordIndex) -> None:
         ids: list[int] = []
         for _ in range(5):
             assert found(index, "tea") == ids
@@ -43,13 +43,13 @@ class KeywordChangeContract:
         (told,) = store(ledger, index, [episode("e1", "They had tea")])
         assert found(index, "tea", episodes_in()) == [told]
 
-    def test_a_new_passage_counts_in_the_statistics(self, ledger: SQLLedger, index: KeywordIndex) -> None:
+    def test_a_new_passage_counts_in_the_statistics(self, ledger: SQLLedger, index: PostingsKeywordIndex) -> None:
         first, _ = store_facts(ledger, index, ["tea time", "tea pot"])
         before = search(index, "tea")
         store_facts(ledger, index, ["lemon tree"] * 5)
         assert search(index, "tea")[first] > before[first]  # tea has become rarer
 
-    def test_a_failed_transaction_leaves_no_trace(self, ledger: SQLLedger, index: KeywordIndex) -> None:
+    def test_a_failed_transaction_leaves_no_trace(self, ledger: SQLLedger, index: PostingsKeywordIndex) -> None:
         def store_and_fail() -> None:
             with ledger.transaction():
                 store_facts(ledger, index, ["tea tea", "lemon"])
@@ -65,7 +65,7 @@ class KeywordChangeContract:
     @exploring
     @given(texts=texts_of_words, gone=texts_of_words, query=queries_of_words)
     def test_removing_is_the_exact_inverse_of_adding(
-        self, ledger: SQLLedger, index: KeywordIndex, texts: list[str], gone: list[str], query: str
+        self, ledger: SQLLedger, index: PostingsKeywordIndex, texts: list[str], gone: list[str], query: str
     ) -> None:
         scope = fresh_scope()
         store_facts(ledger, index, texts, scope=scope)
@@ -77,7 +77,7 @@ class KeywordChangeContract:
         assert same(search(index, query, facts_in(scope)), before)
 
     def test_a_scope_that_lost_all_its_passages_finds_nothing_until_there_are_new_ones(
-        self, ledger: SQLLedger, index: KeywordIndex
+        self, ledger: SQLLedger, index: PostingsKeywordIndex
     ) -> None:
         store_facts(ledger, index, ["tea", "green tea"])
         for number in range(2):
@@ -86,7 +86,7 @@ class KeywordChangeContract:
         ids = store_facts(ledger, index, ["green tea"])
         assert found(index, "tea") == ids
 
-    def test_a_removal_that_fails_is_undone(self, ledger: SQLLedger, index: KeywordIndex) -> None:
+    def test_a_removal_that_fails_is_undone(self, ledger: SQLLedger, index: PostingsKeywordIndex) -> None:
         def remove_and_fail() -> None:
             with ledger.transaction():
                 index.remove(ledger.passages_of(SCOPE))
@@ -99,7 +99,7 @@ class KeywordChangeContract:
             remove_and_fail()
         assert same(search(index, "tea lemon"), before)
 
-    def test_eight_threads_add_and_search_at_once(self, ledger: SQLLedger, index: KeywordIndex) -> None:
+    def test_eight_threads_add_and_search_at_once(self, ledger: SQLLedger, index: PostingsKeywordIndex) -> None:
         def store_and_search(number: int) -> list[int]:
             ids: list[int] = []
             for n in range(5):

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import strategies as st
 
 from contracts.samples import SCOPE, add, fact, facts_in, indexed, ranking
+from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.models import AnyMemory, MemoryKey
 from memory_retrievers.models.selection import Selection
-from memory_retrievers.protocols import KeywordIndex
 from memory_retrievers.text.analysis import analyze
 
 _FACTS: Final = facts_in()
@@ -24,7 +24,7 @@ texts_of_words = st.lists(
 queries_of_words = st.lists(st.sampled_from(_WORDS), min_size=1, max_size=4).map(" ".join)
 
 
-def store(ledger: SQLLedger, index: KeywordIndex, memories: Sequence[AnyMemory]) -> list[int]:
+def store(ledger: SQLLedger, index: PostingsKeywordIndex, memories: Sequence[AnyMemory]) -> list[int]:
     """Store memories in both, and give the ids of their passages."""
     with ledger.transaction():
         passages = add(ledger, memories)
@@ -32,13 +32,15 @@ def store(ledger: SQLLedger, index: KeywordIndex, memories: Sequence[AnyMemory])
     return [passage.id for passage in passages]
 
 
-def store_facts(ledger: SQLLedger, index: KeywordIndex, texts: Sequence[str], *, scope: str = SCOPE) -> list[int]:
+def store_facts(
+    ledger: SQLLedger, index: PostingsKeywordIndex, texts: Sequence[str], *, scope: str = SCOPE
+) -> list[int]:
     """The same of new facts of these texts."""
     first = len(indexed(ledger, facts_in(scope)))
     return store(ledger, index, [fact(f"f{first + n}", text, scope=scope) for n, text in enumerate(texts)])
 
 
-def remove(ledger: SQLLedger, index: KeywordIndex, scope: str, id: str) -> None:
+def remove(ledger: SQLLedger, index: PostingsKeywordIndex, scope: str, id: str) -> None:
     """Remove a memory from both."""
     with ledger.transaction():
         passages = ledger.passages_of(scope, id=id)
@@ -47,12 +49,14 @@ def remove(ledger: SQLLedger, index: KeywordIndex, scope: str, id: str) -> None:
     ledger.snapshots.forget([passage.id for passage in passages])
 
 
-def search(index: KeywordIndex, query: str, selection: Selection = _FACTS, *, limit: int = 100) -> dict[int, float]:
+def search(
+    index: PostingsKeywordIndex, query: str, selection: Selection = _FACTS, *, limit: int = 100
+) -> dict[int, float]:
     """The passages found, best first, with their scores."""
     return ranking(index.search(analyze(query), selection, limit=limit))
 
 
-def found(index: KeywordIndex, query: str, selection: Selection = _FACTS, *, limit: int = 100) -> list[int]:
+def found(index: PostingsKeywordIndex, query: str, selection: Selection = _FACTS, *, limit: int = 100) -> list[int]:
     """The passages found, best first."""
     return list(search(index, query, selection, limit=limit))
 

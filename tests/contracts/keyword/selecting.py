@@ -29,10 +29,10 @@ from contracts.samples import (
     facts_in,
     fresh_scope,
 )
+from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.models import Category, Kind
 from memory_retrievers.models.selection import Selection
-from memory_retrievers.protocols import KeywordIndex
 
 
 class SelectingContract:
@@ -41,7 +41,7 @@ class SelectingContract:
     @exploring
     @given(texts=texts_of_words, noise=texts_of_words, query=queries_of_words)
     def test_what_other_scopes_and_kinds_hold_changes_nothing(
-        self, ledger: SQLLedger, index: KeywordIndex, texts: list[str], noise: list[str], query: str
+        self, ledger: SQLLedger, index: PostingsKeywordIndex, texts: list[str], noise: list[str], query: str
     ) -> None:
         scope = fresh_scope()
         store_facts(ledger, index, texts, scope=scope)
@@ -54,7 +54,7 @@ class SelectingContract:
     @exploring
     @given(texts=texts_of_words, query=queries_of_words)
     def test_a_scope_with_its_children_is_searched_as_if_it_were_one(
-        self, ledger: SQLLedger, index: KeywordIndex, texts: list[str], query: str
+        self, ledger: SQLLedger, index: PostingsKeywordIndex, texts: list[str], query: str
     ) -> None:
         scope, whole = fresh_scope(), fresh_scope()
         scopes = [scope, f"{scope}/below", f"{scope}/below/deep", f"{scope}/other"]
@@ -69,7 +69,7 @@ class SelectingContract:
     @exploring
     @given(texts=texts_of_words, query=queries_of_words)
     def test_an_invalidated_fact_is_not_found_and_the_others_keep_their_scores(
-        self, ledger: SQLLedger, index: KeywordIndex, texts: list[str], query: str
+        self, ledger: SQLLedger, index: PostingsKeywordIndex, texts: list[str], query: str
     ) -> None:
         scope = fresh_scope()
         ids = store_facts(ledger, index, texts, scope=scope)
@@ -79,7 +79,9 @@ class SelectingContract:
         assert same(search(index, query, facts_in(scope)), scores)
 
     @pytest.mark.parametrize("kind", Kind)
-    def test_tags_metadata_and_times_are_filters(self, ledger: SQLLedger, index: KeywordIndex, kind: Kind) -> None:
+    def test_tags_metadata_and_times_are_filters(
+        self, ledger: SQLLedger, index: PostingsKeywordIndex, kind: Kind
+    ) -> None:
         memories = memories_to_filter(kind)
         passages = store(ledger, index, memories)
         selected = Selection(scope=SCOPE, kind=kind, now=NOW)
@@ -89,31 +91,33 @@ class SelectingContract:
             scored = search(index, "tea", selection)
             assert same(scored, {passage: scores[passage] for passage in expected}), filters
 
-    def test_an_expired_memory_is_not_found(self, ledger: SQLLedger, index: KeywordIndex) -> None:
+    def test_an_expired_memory_is_not_found(self, ledger: SQLLedger, index: PostingsKeywordIndex) -> None:
         soon = NOW + timedelta(microseconds=1)
         _, kept = store(ledger, index, [fact("f1", expires_at=NOW), fact("f2", expires_at=soon)])
         assert found(index, "tea") == [kept]
         assert found(index, "tea", facts_in(now=soon)) == []
 
-    def test_a_category_filters_and_leaves_the_scores_as_they_are(self, ledger: SQLLedger, index: KeywordIndex) -> None:
+    def test_a_category_filters_and_leaves_the_scores_as_they_are(
+        self, ledger: SQLLedger, index: PostingsKeywordIndex
+    ) -> None:
         memories = [fact(category, f"tea {category}", category=category) for category in Category]
         ids = store(ledger, index, memories)
         scores = search(index, "tea")
         for category, passage in zip(Category, ids, strict=True):
             assert same(search(index, "tea", facts_in(category=category)), {passage: scores[passage]})
 
-    def test_filters_come_before_the_limit(self, ledger: SQLLedger, index: KeywordIndex) -> None:
+    def test_filters_come_before_the_limit(self, ledger: SQLLedger, index: PostingsKeywordIndex) -> None:
         best = [fact(f"invalidated {n}", "tea tea", invalid_at=NOW) for n in range(10)]
         best += [fact(f"expired {n}", "tea tea", expires_at=NOW) for n in range(10)]
         best += [fact(f"goal {n}", "tea tea", category=Category.GOAL) for n in range(10)]
         *_, kept = store(ledger, index, [*best, fact("kept", "a pot of tea", category=Category.INTEREST)])
         assert found(index, "tea", facts_in(category=Category.INTEREST), limit=1) == [kept]
 
-    def test_a_scope_is_compared_exactly(self, ledger: SQLLedger, index: KeywordIndex) -> None:
+    def test_a_scope_is_compared_exactly(self, ledger: SQLLedger, index: PostingsKeywordIndex) -> None:
         own = {scope: store_facts(ledger, index, ["tea"], scope=scope) for scope in ALIKE}
         assert {scope: found(index, "tea", facts_in(scope)) for scope in ALIKE} == own
 
-    def test_child_scopes_are_all_below_and_none_beside(self, ledger: SQLLedger, index: KeywordIndex) -> None:
+    def test_child_scopes_are_all_below_and_none_beside(self, ledger: SQLLedger, index: PostingsKeywordIndex) -> None:
         inside = store(ledger, index, [fact("f1", scope=scope) for scope in (SCOPE, *BELOW)])
         store(ledger, index, [fact("f1", scope=scope) for scope in BESIDE])
         assert found(index, "tea", facts_in(include_child_scopes=True)) == inside
