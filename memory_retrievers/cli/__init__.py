@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from memory_retrievers.cli import conversations, evaluate, maintain, query, serve, write  # noqa: F401 - they list theirs
+from memory_retrievers.cli import evaluate, maintain, query, serve, write  # noqa: F401 - they list theirs
 from memory_retrievers.cli.app import COMMANDS, app
 
 __all__ = ["app"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -19,10 +19,11 @@ from memory_retrievers.cli.app import (
     Limits,
     OfScope,
     Ranking,
+    SemanticLimit,
     Store,
     listed,
 )
-from memory_retrievers.cli.options import PAIRS, OptionGroup, json_object, metadata_of
+from memory_retrievers.cli.options import BUNDLED, PAIRS, EmbedderOptions, OptionGroup, json_object, metadata_of
 from memory_retrievers.cli.output import (
     print_answer,
     print_diff,
@@ -32,14 +33,17 @@ from memory_retrievers.cli.output import (
     print_memories,
     print_memory,
     print_statistics,
+    print_table,
     print_text,
     print_versions,
 )
 from memory_retrievers.cli.stores import to_look_into, to_search
 from memory_retrievers.errors import ValidationError
+from memory_retrievers.models.fields import iso
 from memory_retrievers.models.filters import FilterOptions, SearchOptions
 from memory_retrievers.retrieval.markdown import nothing_told
 from memory_retrievers.retrieval.results import PROFILE_TOKENS, parse_detail
+from memory_retrievers.settings import RetrievalSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +86,9 @@ class FilterGroup(OptionGroup):
         }
 
 
+MaxTokens: TypeAlias = Annotated[
+    int | None, typer.Option(min=0, help="Print at most so many tokens, four characters each.")
+]
 NO_FILTERS: Final = FilterGroup()
 LIMITS: Final = Limits()
 RANKING: Final = Ranking()
@@ -104,9 +111,7 @@ def _retrieve(
         str,
         typer.Option(help="Which episodes show their messages: auto, none, low or high; excerpts shows what matches."),
     ] = "auto",
-    max_tokens: Annotated[
-        int | None, typer.Option(min=0, help="Print at most so many tokens, four characters each.")
-    ] = None,
+    max_tokens: MaxTokens = None,
     as_json: AsJson = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show why each memory stands where it stands; with --json in full.")
@@ -150,6 +155,30 @@ def _explain_missing(
             id, query=query, scope=at.scope, category=category, min_relevance=min_relevance, **asdict(limits)
         )
     print_answer(explained.to_dict() if as_json else explained.to_text())
+
+
+@listed
+def _context(
+    *,
+    query: Annotated[str, typer.Argument(help="What a turn is about.")],
+    at: OfScope,
+    semantic_limit: SemanticLimit = 20,
+    category: Category = None,
+    include_child_scopes: ChildScopes = False,
+    max_tokens: MaxTokens = None,
+    as_json: AsJson = False,
+    embedder: EmbedderOptions = BUNDLED,
+) -> None:
+    """Print the facts to put before a turn; nothing where none bears on it."""
+    with to_search(at.store, embedder=embedder, retrieval=RetrievalSettings()) as memory:
+        result = memory.context(
+            query,
+            scope=at.scope,
+            semantic_limit=semantic_limit,
+            category=category,
+            include_child_scopes=include_child_scopes,
+        )
+    print_answer(result.to_dict() if as_json else result.to_markdown(max_tokens=max_tokens))
 
 
 @listed
@@ -255,6 +284,33 @@ def _scopes(
         found = memory.scopes(scope)
     for name in found:
         print_text(name)
+
+
+@listed
+def _waiting(
+    *,
+    scope: Annotated[
+        str | None, typer.Option("--scope", help="Whose messages; the scopes in which any wait if left out.")
+    ] = None,
+    store: Store = DEFAULT_STORE,
+    limit: Annotated[int, typer.Option(min=0, help="At most this many messages.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Print the messages of a scope that no episode has been made of yet."""
+    with to_look_into(store) as memory:
+        scopes = memory.waiting_scopes() if scope is None else []
+        messages = [] if scope is None else memory.waiting(scope, limit=limit)
+    if as_json:
+        counts = (
+            {"scopes": scopes} if scope is None else {"messages": [each.model_dump(mode="json") for each in messages]}
+        )
+        print_json(counts)
+    elif scope is None:
+        for name in scopes:
+            print_text(name)
+    else:
+        rows = [("" if each.timestamp is None else iso(each.timestamp), each.role, each.content) for each in messages]
+        print_table(("timestamp", "role", "content"), rows)
 
 
 @listed

@@ -1,4 +1,4 @@
-"""Commands that write, by hand and by the memory tools as a language model calls them, and the demo."""
+"""Commands that write, by hand, from conversations and by the memory tools as a model calls them, and the demo."""
 
 from __future__ import annotations
 
@@ -11,15 +11,37 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from memory_retrievers.cli.app import BAD_INPUT, DEFAULT_STORE, PLACE, OfScope, Store, Yes, command, listed
-from memory_retrievers.cli.options import BUNDLED, PAIRS, EmbedderOptions, json_object, metadata_of
-from memory_retrievers.cli.output import print_json, print_line, print_table, print_text
+from memory_retrievers.cli.app import (
+    BAD_INPUT,
+    DEFAULT_STORE,
+    PLACE,
+    AsJson,
+    ChildScopes,
+    OfScope,
+    Store,
+    Yes,
+    command,
+    listed,
+)
+from memory_retrievers.cli.options import (
+    BUNDLED,
+    DEFAULTS,
+    PAIRS,
+    EmbedderOptions,
+    ModelOptions,
+    json_object,
+    metadata_of,
+    store_options,
+)
+from memory_retrievers.cli.output import print_json, print_line, print_memories, print_table, print_text
 from memory_retrievers.cli.stores import Place, to_change, to_fill, to_search
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.evaluation import samples
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import Category, Draft, EpisodicMemory, SemanticMemory
 from memory_retrievers.models import scopes as scope_paths
+from memory_retrievers.models.messages import Message
+from memory_retrievers.models.results import Report
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
 from memory_retrievers.settings import RetrievalSettings, ToolSettings
 from memory_retrievers.tools.registry import LocalToolbox, find_tool, offered_tools
@@ -114,6 +136,60 @@ def _update(
         memory.update(id, scope=at.scope, correct=correct, **fields)
 
 
+Conversation = Annotated[
+    str | None, typer.Option("--conversation", help="Which of the scope's conversations, for example a thread's id.")
+]
+
+
+@listed
+def _add_messages(at: OfScope, conversation: Conversation = None, embedder: EmbedderOptions = BUNDLED) -> None:
+    """Queue messages, given as JSON on standard input: a list of {"role": …, "content": …}, or one on each line."""
+    messages = _messages_from_standard_input()
+    with to_fill(at.store, embedder=embedder) as memory:
+        queued = memory.add_messages(at.scope, messages, conversation=conversation)
+    print_text(f"{queued.accepted} accepted, {queued.queued} wait{', some of them due' if queued.due else ''}")
+
+
+@listed
+def _process(
+    *,
+    scope: Annotated[str | None, typer.Option("--scope", help="Only this scope; all if left out.")] = None,
+    store: Store = DEFAULT_STORE,
+    include_child_scopes: ChildScopes = False,
+    as_json: AsJson = False,
+    model: ModelOptions = DEFAULTS,
+) -> None:
+    """Turn what is due of the queued messages into episodes and facts, and print these."""
+    store.require_store()
+    options = store_options(model)
+    with to_fill(store, embedder=model, options=options) as memory:
+        report = memory.process_due(scope, include_child_scopes=include_child_scopes)
+    _print_made(report, as_json=as_json)
+
+
+@listed
+def _flush(
+    *, at: OfScope, conversation: Conversation = None, as_json: AsJson = False, model: ModelOptions = DEFAULTS
+) -> None:
+    """Make episodes of everything that is queued in a scope, as at the end of a session, and print them."""
+    at.store.require_store()
+    options = store_options(model)
+    with to_fill(at.store, embedder=model, options=options) as memory:
+        report = memory.flush(at.scope, conversation)
+    _print_made(report, as_json=as_json)
+
+
+@listed
+def _review(
+    id: Annotated[str, typer.Argument(help="The id of the episode.")],
+    rating: Annotated[str, typer.Argument(help="How it served: again, hard, good or easy.")],
+    at: OfScope,
+) -> None:
+    """Say how an episode served, so that it fades slower or faster from now on."""
+    with to_change(at.store) as memory:
+        memory.review(id, scope=at.scope, rating=rating)
+
+
 @listed
 def _invalidate(id: Annotated[str, typer.Argument(help="The id of the fact.")], at: OfScope) -> None:
     """Mark a fact as no longer true: it is kept, and no longer found."""
@@ -168,6 +244,31 @@ def _episode_from_standard_input(scope: str) -> Draft:
     if "scope" in given:
         raise ValidationError("the scope of an episode is given by --scope, not in its JSON")
     return EpisodicMemory.new.model_validate(given | {"scope": scope})
+
+
+def _print_made(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        print_memories([*report.episodes, *report.facts])
+        print_text(f"{report.waiting} messages wait", err=True)
+
+
+def _messages_from_standard_input() -> list[Message | dict[str, Any]]:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise ValidationError('no messages: give JSON such as {"role": "user", "content": "Hello."} on standard input')
+    given, place = sys.stdin.buffer.read(), ""
+    messages: list[Message | dict[str, Any]] = []
+    try:
+        if is_list := given.lstrip().startswith(b"["):
+            messages = json.loads(given)
+        for number, line in enumerate([] if is_list else given.splitlines(), start=1):
+            place = f", message in line {number}"
+            if line.strip():
+                messages.append(json.loads(line))
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(f"messages are read from standard input as JSON{place}: {error}") from error
+    return messages
 
 
 DEMO_STORE: Final = Place.named(".demo-memory")
