@@ -33,9 +33,9 @@ import uuid_utils
 
 from memory_retrievers import AgentMemory, Message, RetrievalResult, RetrievalSettings, SemanticMemory
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
+from memory_retrievers.evaluation.conversations import RememberedVectors
 from memory_retrievers.evaluation.datasets import load_locomo
 from memory_retrievers.evaluation.samples import QUESTIONS, SCOPE, load_history
-from memory_retrievers.evaluation.stores import RememberedVectors
 from memory_retrievers.models import DetailLevel, ResponseLevel
 from memory_retrievers.testing import FixedClock, HashEmbedder
 from memory_retrievers.tools.registry import LocalToolbox

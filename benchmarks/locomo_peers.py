@@ -31,7 +31,7 @@ from langchain_core.embeddings import Embeddings
 
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
 from memory_retrievers.evaluation import datasets, report
-from memory_retrievers.evaluation.conversations import Conversation, Question
+from memory_retrievers.evaluation.conversations import Conversation, Question, RememberedVectors
 from memory_retrievers.evaluation.measure import (
     BUDGETS,
     Answer,
@@ -41,7 +41,6 @@ from memory_retrievers.evaluation.measure import (
     token_counter,
     turns_within,
 )
-from memory_retrievers.evaluation.stores import RememberedVectors
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # the package says that nobody looks after it any more

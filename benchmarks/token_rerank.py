@@ -17,7 +17,7 @@ from contextlib import ExitStack
 
 from memory_retrievers import AgentMemory, RetrievalSettings
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
-from memory_retrievers.evaluation.stores import FilledStores, RememberedVectors
+from memory_retrievers.evaluation.conversations import FilledStores, RememberedVectors
 from memory_retrievers.evaluation.synthetic import synthetic
 from memory_retrievers.testing import inside
 

@@ -24,9 +24,8 @@ from memory_retrievers import AgentMemory, SemanticMemory
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
 from memory_retrievers.evaluation import datasets
 from memory_retrievers.evaluation.calibration import CalibrationQuestion, Example, examples, fitted, floor_of, left_out
-from memory_retrievers.evaluation.conversations import Conversation
+from memory_retrievers.evaluation.conversations import Conversation, MovableClock, RememberedVectors
 from memory_retrievers.evaluation.silence import Asked, exchanged, measured, speakers
-from memory_retrievers.evaluation.stores import MovableClock, RememberedVectors
 from memory_retrievers.models import Category, Kind
 from memory_retrievers.retrieval.relevance import KEPT, calibration_of
 

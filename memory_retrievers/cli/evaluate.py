@@ -19,10 +19,9 @@ from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.options import chosen_embedder
 
 if TYPE_CHECKING:
-    from memory_retrievers.evaluation.conversations import Conversation
+    from memory_retrievers.evaluation.conversations import Conversation, RememberedVectors
     from memory_retrievers.evaluation.measure import Score
     from memory_retrievers.evaluation.silence import Silence
-    from memory_retrievers.evaluation.stores import RememberedVectors
 
 
 app = typer.Typer(no_args_is_help=True, help="Measure how well memories are found. Nothing is recorded.")
@@ -53,7 +52,7 @@ class RunOptions(EmbedderOptions):
 
     def remembered(self) -> RememberedVectors:
         """Load the embedder, with the vectors that are kept."""
-        from memory_retrievers.evaluation.stores import RememberedVectors
+        from memory_retrievers.evaluation.conversations import RememberedVectors
 
         return RememberedVectors(chosen_embedder(self.load(), embedder_id=self.embedder_id), file=self.vectors)
 
@@ -202,9 +201,9 @@ def _silence(
     run: RunOptions = DEFAULTS,
 ) -> None:
     """Measure whether relevance tells questions from those of another conversation, asked with the names exchanged."""
+    from memory_retrievers.evaluation.conversations import FilledStores
     from memory_retrievers.evaluation.datasets import load_locomo
     from memory_retrievers.evaluation.silence import ask, measured
-    from memory_retrievers.evaluation.stores import FilledStores
 
     conversations = _chosen(load_locomo(path), [])
     if len(conversations) < 2:  # noqa: PLR2004
@@ -323,7 +322,7 @@ def _measured(
     *,
     live: bool = False,
 ) -> dict[str, list[Score]]:
-    from memory_retrievers.evaluation.stores import FilledStores
+    from memory_retrievers.evaluation.conversations import FilledStores
 
     measured = {}
     with FilledStores(conversations, embedder=embedder, live=live) as stores:

@@ -1,19 +1,30 @@
-"""Conversations of several sessions with questions and gold evidence, which are turned into episodes."""
+"""Conversations of several sessions with questions and gold evidence, and the stores that are filled with them."""
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
+import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title, term_counts
-from memory_retrievers.models import EpisodicDraft, EpisodicMemory, Origin, SummaryBy
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models import EpisodicDraft, EpisodicMemory, Origin, Rating, SummaryBy
 from memory_retrievers.models.messages import Message
+from memory_retrievers.protocols import TokenEmbedder
+from memory_retrievers.settings import RetrievalSettings
+
+if TYPE_CHECKING:
+    from memory_retrievers.models.selection import Embedded, Vector, Vectors
+    from memory_retrievers.protocols import Embedder
 
 PACE: Final = timedelta(seconds=1)  # between two turns of a session, where only the session has a time
 LATER: Final = timedelta(days=1)  # time from the last session to the questions
@@ -131,3 +142,187 @@ def read_text(path: Path) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValidationError(f"{path} is no UTF-8 text: {error}") from error
+
+
+class RememberedVectors:
+    """An embedder that caches the vectors of another, under its id.
+
+    Raises:
+        ConfigurationError: The file is there and holds no vectors of this embedder.
+    """
+
+    def __init__(self, embedder: Embedder, *, file: Path | None = None) -> None:
+        self._embedder = embedder
+        self._file = file
+        self._lock = threading.Lock()
+        self._documents: dict[str, Vector] = {}
+        self._queries: dict[str, Vector] = {}
+        self._tokens: dict[tuple[str, bool], Embedded] = {}
+        if isinstance(embedder, TokenEmbedder):
+            self.embed_tokens = self._embed_tokens
+        if file is not None and file.exists():
+            self._load(file)
+
+    @property
+    def id(self) -> str:
+        """The name of the embedder that is asked."""
+        return self._embedder.id
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts; each distinct text is embedded once.
+
+        Returns:
+            A unit vector per text, shape (n, d).
+        """
+        import numpy as np
+
+        keys = [_key(text) for text in texts]
+        with self._lock:
+            new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._documents}
+            if new or not keys:
+                vectors = self._embedder.embed_documents(list(new.values()))
+                self._documents.update(zip(new, vectors, strict=True))
+                if not keys:
+                    return vectors
+            return np.array([self._documents[key] for key in keys])
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a query, once; shape (d,)."""
+        key = _key(text)
+        with self._lock:
+            if key not in self._queries:
+                self._queries[key] = self._embedder.embed_query(text)
+            return self._queries[key]
+
+    def _embed_tokens(self, texts: Sequence[str], *, is_query: bool = False) -> list[Embedded]:
+        """Embed texts by their tokens, each distinct one once in a run; no file keeps them."""
+        assert isinstance(self._embedder, TokenEmbedder)  # noqa: S101 - only then it is offered
+        keys = [(_key(text), is_query) for text in texts]
+        with self._lock:
+            new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._tokens}
+            made = self._embedder.embed_tokens(list(new.values()), is_query=is_query)
+            self._tokens.update(zip(new, made, strict=True))
+            return [self._tokens[key] for key in keys]
+
+    def save(self) -> None:
+        """Keep the vectors in the file, if there is one, whole or not at all."""
+        import numpy as np
+
+        if self._file is None or not (self._documents and self._queries):
+            return
+        unfinished = self._file.with_name(f"{self._file.name}.unfinished")
+        try:
+            with unfinished.open("wb") as opened:
+                np.savez(
+                    opened,
+                    embedder=np.array(self.id),
+                    document_keys=np.array(list(self._documents)),
+                    documents=np.array(list(self._documents.values())),
+                    query_keys=np.array(list(self._queries)),
+                    queries=np.array(list(self._queries.values())),
+                )
+            unfinished.replace(self._file)
+        except OSError as error:
+            raise ConfigurationError(f"{self._file} cannot be written: {error.strerror}") from error
+
+    def _load(self, file: Path) -> None:
+        import numpy as np
+
+        try:
+            with np.load(file, allow_pickle=False) as kept:
+                embedder = str(kept["embedder"])
+                documents = dict(zip(kept["document_keys"].tolist(), kept["documents"], strict=True))
+                queries = dict(zip(kept["query_keys"].tolist(), kept["queries"], strict=True))
+        except Exception as error:
+            raise ConfigurationError(f"{file} holds no vectors of an evaluation: remove it") from error
+        if embedder != self.id:
+            raise ConfigurationError(f"{file} holds vectors of {embedder}, not of {self.id}: name another file")
+        self._documents, self._queries = documents, queries
+
+
+def _key(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+class MovableClock:
+    """A clock that is set by hand."""
+
+    def __init__(self, moment: datetime) -> None:
+        self.moment = moment
+
+    def now(self) -> datetime:
+        """The moment it is set to."""
+        return self.moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """A memory proved useful."""
+
+    scope: str  # the scope of the memory
+    session: str  # the session it is of
+    at: datetime
+
+
+class FilledStores:
+    """Conversations as stores in a directory of their own, until the end of a ``with`` statement.
+
+    One session is one episode and one conversation a scope of a store that holds all of them.
+
+    Args:
+        conversations: What the stores hold.
+        embedder: What embeds.
+        uses: Which memories prove useful before anything is asked, in the order of time.
+        live: Send every session message by message and leave it queued; questions are asked at once. Each session is
+            an open episode then.
+    """
+
+    def __init__(
+        self, conversations: Sequence[Conversation], *, embedder: Embedder, uses: Sequence[Use] = (), live: bool = False
+    ) -> None:
+        self.conversations = tuple(conversations)
+        self.embedder = embedder
+        self.live = live
+        self._uses = tuple(uses)
+        self._directory = tempfile.TemporaryDirectory(prefix="memory-retrievers-")
+        self._filled: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._directory.cleanup()
+
+    @contextmanager
+    def opened(self, settings: RetrievalSettings) -> Iterator[tuple[AgentMemory, MovableClock]]:
+        """The store that is indexed as the settings ask for, with these settings, and the clock it goes by."""
+        clock = MovableClock(max(conversation.asked_at for conversation in self.conversations))
+        place = Path(self._directory.name) / settings.passages
+        if settings.passages not in self._filled:
+            whole = RetrievalSettings(passages=settings.passages)  # whatever any of the settings may need
+            with AgentMemory.open(place, embedder=self.embedder, retrieval=whole, clock=clock) as memory:
+                self._fill(memory, clock)
+            self._filled.add(settings.passages)
+        with AgentMemory.open(place, embedder=self.embedder, retrieval=settings, clock=clock) as memory:
+            yield memory, clock
+
+    def asked_at(self, conversation: Conversation) -> datetime:
+        """The moment at which the questions of a conversation are asked."""
+        return conversation.ended_at if self.live else conversation.asked_at
+
+    def _fill(self, memory: AgentMemory, clock: MovableClock) -> None:
+        for conversation in self.conversations:
+            if self.live:
+                _say(conversation, memory, clock)
+            else:
+                memory.remember_many(conversation.drafts())
+        for use in self._uses:
+            clock.moment = use.at
+            memory.review(use.session, scope=use.scope, rating=Rating.GOOD)
+
+
+def _say(conversation: Conversation, memory: AgentMemory, clock: MovableClock) -> None:
+    for session in conversation.sessions:
+        for message in session.messages():
+            clock.moment = message.timestamp or session.at
+            memory.add_messages(conversation.scope, [message], conversation=session.id)

@@ -23,9 +23,8 @@ import pydantic
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.evaluation.conversations import Conversation, Question, Session, Turn, read_text
+from memory_retrievers.evaluation.conversations import Conversation, FilledStores, Question, Session, Turn, read_text
 from memory_retrievers.evaluation.measure import Score, ranked_turns
-from memory_retrievers.evaluation.stores import FilledStores
 from memory_retrievers.models.contents import Progress
 from memory_retrievers.settings import RetrievalSettings
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from memory_retrievers.evaluation.conversations import Conversation, Question
-from memory_retrievers.evaluation.stores import FilledStores
+from memory_retrievers.evaluation.conversations import Conversation, FilledStores, Question
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, EpisodicMemory
 from memory_retrievers.models.contents import Progress

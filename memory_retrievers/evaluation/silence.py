@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from memory_retrievers.evaluation.conversations import Conversation, Question
-from memory_retrievers.evaluation.stores import FilledStores
+from memory_retrievers.evaluation.conversations import Conversation, FilledStores, Question
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models.contents import Progress
 from memory_retrievers.settings import RetrievalSettings

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pydantic import BaseModel
 
 from memory_retrievers.evaluation import samples
-from memory_retrievers.evaluation.conversations import Conversation, Question, Session, Turn
+from memory_retrievers.evaluation.conversations import Conversation, FilledStores, Question, Session, Turn, Use
 from memory_retrievers.evaluation.measure import Score, measure
-from memory_retrievers.evaluation.stores import FilledStores, Use
 from memory_retrievers.models.contents import Progress
 from memory_retrievers.settings import RetrievalSettings
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from memory_retrievers.langchain.scope import ScopedByConfig, ScopeSource, zone_of
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.messages import Message
-from memory_retrievers.protocols.memory import GivenMemory, Memory
+from memory_retrievers.protocols import GivenMemory, Memory
 from memory_retrievers.tools.registry import REGISTRY, offered_tools
 from memory_retrievers.tools.tool import FAILURES, AnyTool, PolicyOptions, ToolChoice, ToolPolicy, failure
 

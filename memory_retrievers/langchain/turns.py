@@ -23,8 +23,7 @@ from memory_retrievers.models import DetailLevel, scopes
 from memory_retrievers.models.filters import MinRelevance, SearchOptions
 from memory_retrievers.models.messages import Message, is_of_user, parse_conversation
 from memory_retrievers.models.results import MAX_PAGE, parse_page_size
-from memory_retrievers.protocols import Memory
-from memory_retrievers.protocols.memory import GivenMemory, Retrieved
+from memory_retrievers.protocols import GivenMemory, Memory, Retrieved
 from memory_retrievers.retrieval.documents import documents
 from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
 from memory_retrievers.retrieval.request import asked_by, parse_relevance

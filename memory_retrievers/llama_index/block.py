@@ -38,7 +38,7 @@ from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Report
-from memory_retrievers.protocols.memory import GivenMemory, Retrieved
+from memory_retrievers.protocols import GivenMemory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import parse_detail

@@ -40,7 +40,7 @@ from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message, is_of_user, parse_conversation
 from memory_retrievers.models.results import Report
-from memory_retrievers.protocols.memory import GivenMemory, Memory, Retrieved
+from memory_retrievers.protocols import GivenMemory, Memory, Retrieved
 from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
 from memory_retrievers.retrieval.request import asked_by, parse_relevance, parse_zone
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail

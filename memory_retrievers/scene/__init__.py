@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.protocols import Memory
-from memory_retrievers.protocols.memory import scene_memory_of
+from memory_retrievers.protocols import Memory, scene_memory_of
 from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.settings import SceneSettings
 

@@ -12,8 +12,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from memory_retrievers.models import Category, DetailLevel, JsonObject, ResponseLevel
 from memory_retrievers.models.filters import MinRelevance, SearchOptions
-from memory_retrievers.protocols import Retrieved
-from memory_retrievers.protocols.memory import scene_memory_of
+from memory_retrievers.protocols import Retrieved, scene_memory_of
 from memory_retrievers.retrieval.markdown import nothing_told
 from memory_retrievers.retrieval.request import parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail

@@ -4,9 +4,8 @@ from datetime import UTC, datetime
 import pytest
 
 from memory_retrievers.backends.embeddings import adapt
-from memory_retrievers.evaluation.conversations import Conversation, Question, Session, Turn
+from memory_retrievers.evaluation.conversations import Conversation, Question, RememberedVectors, Session, Turn
 from memory_retrievers.evaluation.measure import TokenCounter
-from memory_retrievers.evaluation.stores import RememberedVectors
 from memory_retrievers.testing import HashEmbedder
 
 

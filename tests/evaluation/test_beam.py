@@ -5,7 +5,7 @@ import pytest
 from memory_retrievers import RetrievalSettings
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.evaluation import datasets
-from memory_retrievers.evaluation.stores import FilledStores
+from memory_retrievers.evaluation.conversations import FilledStores
 
 SAID = (
     (None, "My bakery opens at eight in the morning. ->-> 1,1", "Good to know."),

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from memory_retrievers import RetrievalSettings
-from memory_retrievers.evaluation.stores import FilledStores, MovableClock
+from memory_retrievers.evaluation.conversations import FilledStores, MovableClock
 
 
 def test_the_clock_stands_where_it_is_put(conversation):

@@ -7,8 +7,8 @@ import pytest
 
 from memory_retrievers import RetrievalSettings
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
+from memory_retrievers.evaluation.conversations import FilledStores, RememberedVectors
 from memory_retrievers.evaluation.measure import by_category, figures, measure, token_counter
-from memory_retrievers.evaluation.stores import FilledStores, RememberedVectors
 from memory_retrievers.evaluation.synthetic import (
     AGELESS,
     CHANGED,

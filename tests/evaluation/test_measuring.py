@@ -4,9 +4,8 @@ from datetime import timedelta
 import pytest
 
 from memory_retrievers import AgentMemory, RetrievalSettings
-from memory_retrievers.evaluation.conversations import Session, Turn
+from memory_retrievers.evaluation.conversations import FilledStores, Session, Turn, Use
 from memory_retrievers.evaluation.measure import evidence, measure, ranked_turns, turns_within
-from memory_retrievers.evaluation.stores import FilledStores, Use
 from memory_retrievers.models.results import Explanation, Match, RetrievedMemory
 from memory_retrievers.retrieval.results import RetrievalResult
 

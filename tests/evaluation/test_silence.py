@@ -4,9 +4,8 @@ import pytest
 
 from memory_retrievers import RetrievalSettings
 from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
-from memory_retrievers.evaluation.conversations import Conversation, Question, Session, Turn
+from memory_retrievers.evaluation.conversations import Conversation, FilledStores, Question, Session, Turn
 from memory_retrievers.evaluation.silence import Asked, ask, auc, calibration_error, exchanged, measured, speakers
-from memory_retrievers.evaluation.stores import FilledStores
 
 BEGUN = datetime(2026, 3, 1, 9, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ import pytest
 from memory_retrievers import AgentMemory
 from memory_retrievers.backends.embeddings import adapt
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.evaluation.stores import RememberedVectors
+from memory_retrievers.evaluation.conversations import RememberedVectors
 from memory_retrievers.testing import HashEmbedder
 
 

@@ -13,8 +13,8 @@ from patience import until
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.backends.embeddings import minilm
 from memory_retrievers.errors import EmbeddingError
+from memory_retrievers.evaluation.conversations import FilledStores
 from memory_retrievers.evaluation.measure import by_category, measure
-from memory_retrievers.evaluation.stores import FilledStores
 from memory_retrievers.evaluation.synthetic import CHANGED, forgetting_dataset
 from memory_retrievers.models.selection import MOST_TOKEN_BYTES, WHOLE, Embedded, TermStatistics
 from memory_retrievers.retrieval.candidates import PassageTokens, QuestionTokens
