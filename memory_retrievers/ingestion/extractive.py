@@ -148,11 +148,7 @@ def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] 
 
 def retold(messages: Sequence[Message]) -> dict[str, object]:
     """Title and summary by rules, as fields of an episode."""
-    return {
-        "title": fallback_title(messages),
-        "summary": fallback_summary(messages),
-        "summary_by": SummaryBy.RULES,
-    }
+    return {"title": fallback_title(messages), "summary": fallback_summary(messages), "summary_by": SummaryBy.RULES}
 
 
 def _sentences(messages: Sequence[Message]) -> list[Sentence]:

@@ -27,8 +27,7 @@ from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
 
 Moment = Annotated[
-    UTCDateTime,
-    WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}]}),
+    UTCDateTime, WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}]})
 ]
 """A moment as ISO-8601 text, or in seconds or milliseconds since 1970, which are told apart by their size."""
 

@@ -119,10 +119,7 @@ def confirmed(known: SemanticMemory, draft: SemanticDraft, *, now: datetime) -> 
         draft: What is to be stored.
         now: When.
     """
-    added = {
-        "tags": tuple(dict.fromkeys((*known.tags, *draft.tags))),
-        "metadata": {**known.metadata, **draft.metadata},
-    }
+    added = {"tags": tuple(dict.fromkeys((*known.tags, *draft.tags))), "metadata": {**known.metadata, **draft.metadata}}
     after = changed(known, added, now=now)
     assert isinstance(after, SemanticMemory)  # noqa: S101 - as before
     sources = tuple(dict.fromkeys((*known.source_episodic_ids, *draft.source_episodic_ids)))

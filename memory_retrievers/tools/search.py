@@ -67,16 +67,13 @@ def search(
     return find(max(depth, limit), min(min_score, max(0.5 * min_score, LOWEST_MIN_SCORE)))
 
 
-def choose(
-    candidates: Sequence[FoundT], vectors: Vectors, *, limit: int, threshold: float = DIVERSITY_THRESHOLD
-) -> list[FoundT]:
-    """Take the best, leave out the (at most ten) nearest to it from ``threshold`` on, and so on.
+def choose(candidates: Sequence[FoundT], vectors: Vectors, *, limit: int) -> list[FoundT]:
+    """Take the best, leave out the (at most ten) nearest to it from ``DIVERSITY_THRESHOLD`` on, and so on.
 
     Args:
         candidates: The n candidates, best first.
         vectors: Their unit vectors in the same order, shape (n, d).
         limit: How many to take at most.
-        threshold: The cosine from which on two say nearly the same.
     """
     left = list(range(len(candidates)))
     taken: list[FoundT] = []
@@ -84,7 +81,7 @@ def choose(
         best, *left = left
         taken.append(candidates[best])
         nearness = vectors @ vectors[best]
-        near = [other for other in left if nearness[other] >= threshold - _TOLERANCE]
+        near = [other for other in left if nearness[other] >= DIVERSITY_THRESHOLD - _TOLERANCE]
         out = set(sorted(near, key=lambda other: -nearness[other])[:MOST_LEFT_OUT])
         left = [other for other in left if other not in out]
     return taken

@@ -59,10 +59,6 @@ def test_one_item_keeps_out_ten_others_at_most():
     assert kept == [0, 11]  # 1 to 10 are nearest to 0; 11 then keeps out 12 and 13
 
 
-def test_another_threshold_can_be_given():
-    assert search.choose("ab", directions(0, 45), limit=2, threshold=0.7) == ["a"]
-
-
 def test_of_nothing_nothing_is_chosen():
     assert search.choose([], np.empty((0, 2), dtype=np.float32), limit=3) == []
 

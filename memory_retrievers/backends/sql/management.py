@@ -252,13 +252,7 @@ class SQLManagement(Part):
         found = self.query(
             f"SELECT * FROM ({' UNION ALL '.join(ends)}) AS ends ORDER BY strength DESC, created_at DESC, id, scope"
             f"{'' if limit is None else ' LIMIT :limit'}",
-            {
-                "source_scope": key.scope,
-                "source_id": key.id,
-                "now": encode_time(now),
-                "limit": limit,
-                **below(within),
-            },
+            {"source_scope": key.scope, "source_id": key.id, "now": encode_time(now), "limit": limit, **below(within)},
         )
         return [_oriented(key, row) for row in found]
 

@@ -98,9 +98,9 @@ class Snapshots:
             another one waits for its turn.
     """
 
-    def __init__(self, passages: StoredPassages, *, most: int = SNAPSHOT_BYTES) -> None:
+    def __init__(self, passages: StoredPassages) -> None:
         self._passages = passages
-        self.most = most
+        self.most = SNAPSHOT_BYTES
         self.before_load: Callable[[Hashable, Callable[[], object]], None] = lambda _key, _load: None
         self.takes_turns = True
         self._narrow, self._wide = threading.Lock(), threading.Semaphore(_CORES)
