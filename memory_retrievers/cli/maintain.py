@@ -8,12 +8,12 @@ import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Final, get_args
 
 import typer
 
 from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, AsJson, Store, Yes, listed
-from memory_retrievers.cli.options import BUNDLED, EmbedderOptions
+from memory_retrievers.cli.options import BUNDLED, EmbedderOptions, json_object
 from memory_retrievers.cli.output import (
     in_json,
     print_adoption,
@@ -244,7 +244,7 @@ def _import_chroma(
         str | None, typer.Option("--text-key", help="The metadata key of the text, where it is not the document.")
     ] = None,
     where: Annotated[
-        str | None, typer.Option("--where", metavar="JSON", help="Only what this filter of Chroma's selects.")
+        str | None, typer.Option("--where", metavar="JSON", help='What to take: a filter of Chroma, as {"team": "a"}.')
     ] = None,
     category: Annotated[str, typer.Option(help="What the facts are about.")] = Category.NOTE.value,
     store: Store = DEFAULT_STORE,
@@ -262,7 +262,7 @@ def _import_chroma(
     # imported here, so that the other commands start without it
     from memory_retrievers.backends.chroma.clients import opened_collection
 
-    found, selected = embedder.load(), _filter(where)
+    found, selected = embedder.load(), None if where is None else json_object("--where", where)
     with (
         store.without_its_secret(),
         opened_collection(collection, path=path, url=url) as source,
@@ -284,13 +284,3 @@ def _import_chroma(
             report = memory.adoption
     if report is not None:
         print_adoption(report)
-
-
-def _filter(where: str | None) -> dict[str, Any] | None:
-    try:
-        selected = None if where is None else json.loads(where)
-    except (ValueError, RecursionError):
-        selected = where
-    if selected is not None and not isinstance(selected, dict):
-        raise ValidationError("""--where is a JSON object as Chroma's filters are, for example '{"team": "a"}'""")
-    return selected
