@@ -1,9 +1,8 @@
-"""The interfaces: what the package asks of its parts.
+"""The interfaces: what the package asks of parts that a user may bring.
 
 An :class:`Embedder`, a :class:`LanguageModel`, a :class:`Segmenter`, a :class:`Judge` and a :class:`Clock` may be
-brought by the user, and the adapters take any :class:`Memory`; the others stand between the package's own parts, and
-no argument takes one. All are structural: any object with these methods fits. Every implementation must be safe to use
-from several threads.
+brought, and the adapters take any :class:`Memory`; the others are what these are given and give. All are structural:
+any object with these methods fits. Every implementation must be safe to use from several threads.
 """
 
 from __future__ import annotations
