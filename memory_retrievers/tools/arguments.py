@@ -135,20 +135,6 @@ def whole_number(name: str, low: int, high: int, description: str) -> tuple[Boun
     return Bounds(name=name, low=low, high=high), Field(description=description)
 
 
-def under_one_name(given: object, aliases: Mapping[str, str]) -> object:
-    """Arguments with other names (``aliases``: other → own) replaced by their own; both may be there if they agree."""
-    if not isinstance(given, Mapping):
-        return given
-    merged = {name: value for name, value in given.items() if name not in aliases}
-    for alias, name in aliases.items():
-        if (value := given.get(alias)) is None:
-            continue
-        if merged.get(name) not in (None, value):
-            raise ValidationError(f"{alias} is another name of {name}: give one of them")
-        merged[name] = value
-    return merged
-
-
 def _not_blank(content: str) -> str:
     if not content.strip():
         raise ValidationError("Content cannot be empty")
@@ -245,20 +231,29 @@ class ToolArguments(BaseModel):
 
     Attributes:
         hidden: Arguments that are not offered: they are in no schema, and refused like unknown ones.
+        other_names: Other names of arguments, with their own; both may be given if they agree.
+        ignored: Names that are neither offered nor refused.
         categories: Categories of a memory's own, which the schema offers beside the nine.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     hidden: ClassVar[frozenset[str]] = frozenset()
+    other_names: ClassVar[Mapping[str, str]] = {}
+    ignored: ClassVar[frozenset[str]] = frozenset()
     categories: ClassVar[tuple[str, ...]] = ()
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, given: object) -> object:
+    def _under_own_names(cls, given: object) -> object:
         if not isinstance(given, Mapping):
             return given
-        arguments = {name: value for name, value in given.items() if value is not None}
+        arguments = {name: value for name, value in given.items() if value is not None and name not in cls.ignored}
+        for other, name in cls.other_names.items():
+            if other in arguments:
+                value = arguments.pop(other)
+                if arguments.setdefault(name, value) != value:
+                    raise ValidationError(f"{other} is another name of {name}: give one of them")
         if refused := [name for name in arguments if name in cls.hidden]:
             raise ValueError("; ".join(f"{name}: Extra inputs are not permitted" for name in refused))
         return arguments

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, ClassVar, Final, TypeAlias, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 
 from memory_retrievers.models import Category, DetailLevel, JsonObject, ResponseLevel
@@ -29,7 +29,6 @@ from memory_retrievers.tools.arguments import (
     Until,
     Where,
     at_most,
-    under_one_name,
     whole_number,
 )
 from memory_retrievers.tools.responses import preview, respond
@@ -93,6 +92,8 @@ Relevance = Annotated[
 class RetrieveMemoryArguments(ToolArguments):
     """Arguments of ``retrieve_memory``; ``limit`` is another name of ``episodic_limit``."""
 
+    other_names: ClassVar[Mapping[str, str]] = {"limit": "episodic_limit"}
+
     query: Query
     episodic_limit: EpisodicLimit = 5
     semantic_limit: SemanticLimit = 20
@@ -106,11 +107,6 @@ class RetrieveMemoryArguments(ToolArguments):
     until: Until = None
     where: Where = None
     response_level: Level = ResponseLevel.STANDARD
-
-    @model_validator(mode="before")
-    @classmethod
-    def _limit_is_the_episodic_limit(cls, given: object) -> object:
-        return under_one_name(given, {"limit": "episodic_limit"})
 
     def options(self) -> SearchOptions:
         """The options of the search that they name."""
@@ -127,13 +123,6 @@ class ContextArguments(ToolArguments):
     max_tokens: MaxTokens = None
     category: CategoryFilter = None
     response_level: Level = ResponseLevel.STANDARD
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_the_ignored(cls, given: object) -> object:
-        if isinstance(given, Mapping):
-            return {name: value for name, value in given.items() if name not in cls.ignored}
-        return given
 
 
 class RecentMemoryArguments(ToolArguments):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeVar
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, ResponseLevel, scopes
@@ -25,7 +25,6 @@ from memory_retrievers.tools.arguments import (
     fraction,
     narrowed,
     one_of,
-    under_one_name,
     whole_number,
 )
 from memory_retrievers.tools.responses import CONTENT_PREVIEW, complete, preview, respond, rounded, text_of
@@ -125,6 +124,8 @@ def _not_blank(query: str) -> str:
 class MemorySearchArguments(ManagementArguments):
     """Arguments of ``memory_search``: ``limit`` also names ``top_k``, ``similarity_threshold`` ``min_similarity``."""
 
+    other_names: ClassVar[Mapping[str, str]] = {"limit": "top_k", "similarity_threshold": "min_similarity"}
+
     query: Annotated[
         str, AfterValidator(_not_blank), Field(description="What to look for, as a question or a few words.")
     ]
@@ -162,11 +163,6 @@ class MemorySearchArguments(ManagementArguments):
         bool, Field(description="Whether full answers show what each memory is associated with.")
     ] = True
     diversify: Annotated[bool, Field(description="Whether to leave out what nearly repeats a better result.")] = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _under_one_name(cls, given: object) -> object:
-        return under_one_name(given, {"limit": "top_k", "similarity_threshold": "min_similarity"})
 
 
 def memory_search(context: ToolContext, arguments: MemorySearchArguments) -> ToolOutput:

@@ -9,20 +9,20 @@ import json
 import os
 import secrets
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from memory_retrievers.backends.files import PRIVATE, Folder, make_directories
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import Association, MemoryFilter
-from memory_retrievers.tools.arguments import ManagementArguments, one_of, under_one_name
+from memory_retrievers.tools.arguments import ManagementArguments, one_of
 from memory_retrievers.tools.responses import respond
 from memory_retrievers.tools.sync_document import FORMAT_VERSION, association_line, memory_line, parse
 from memory_retrievers.tools.sync_import import MergeStrategy, take_in
@@ -48,6 +48,8 @@ class SyncKinds(StrEnum):
 
 class SyncArguments(ManagementArguments):
     """Arguments of ``memory_sync``; ``validate`` is another name of ``validate_data``."""
+
+    other_names: ClassVar[Mapping[str, str]] = {"validate": "validate_data"}
 
     operation: Annotated[Direction, *one_of(Direction, name="operation"), Field(description="export or import.")]
     scope: Annotated[
@@ -88,11 +90,6 @@ class SyncArguments(ManagementArguments):
     validate_data: Annotated[
         bool, Field(description="For import: refuse the whole document if a memory has no content.")
     ] = True
-
-    @model_validator(mode="before")
-    @classmethod
-    def _validate_is_validate_data(cls, given: object) -> object:
-        return under_one_name(given, {"validate": "validate_data"})
 
 
 def memory_sync(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
