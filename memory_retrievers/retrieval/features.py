@@ -132,10 +132,11 @@ def weighed_sum(weights: Floats, rows: Floats) -> Floats:
     """Sum rows, shape (t, n), by their weights, (t,), in blocks that BLAS does not wake its threads for: shape (n,)."""
     terms, columns = rows.shape
     width = max(_BLOCK // max(terms, 1) // _ALIGNED, 1) * _ALIGNED
+    if columns < width:
+        return np.dot(weights, rows)  # type: ignore[no-any-return]
     scores, whole = np.empty(columns), columns // width * width
-    if whole:
-        blocks = rows[:, :whole].reshape(terms, whole // width, width).swapaxes(0, 1)
-        np.matmul(weights, blocks, out=scores[:whole].reshape(-1, width))
+    blocks = rows[:, :whole].reshape(terms, whole // width, width).swapaxes(0, 1)
+    np.matmul(weights, blocks, out=scores[:whole].reshape(-1, width))
     np.dot(weights, rows[:, whole:], out=scores[whole:])
     return scores
 

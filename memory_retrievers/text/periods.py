@@ -178,7 +178,7 @@ def plain(text: str) -> str:
     left = without_accents(unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'"))
     if "fortnight" in left:
         left = _FORTNIGHT.sub("2 weeks", left)
-    return _PART_OF_DAY.sub(r"\1", left)
+    return _PART_OF_DAY.sub(r"\1", left) if "tag" in left or "mittwoch" in left or "sonnabend" in left else left
 
 
 def month_of(number: int, today: datetime, *, year: int | None = None, has_ended: bool = False) -> Period:

@@ -526,12 +526,11 @@ _UNTIL: Final = re.compile(
 
 def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
     """The periods from today on that a question names: as in :func:`days_ahead`, and what is coming up in two weeks."""
-    day, left = midnight(today), plain(text)
+    day, left, found = midnight(today), plain(text), days_ahead(text, today=today)
+    if not found:
+        return (Period(day, day + timedelta(days=_SOON_DAYS)),) if _SOON.search(left) else ()
     is_from_now = _UNTIL.search(left) is not None
-    found = [Period(day if is_from_now else max(each.since, day), each.until) for each in days_ahead(text, today=today)]
-    if not found and _SOON.search(left):
-        found = [Period(day, day + timedelta(days=_SOON_DAYS))]
-    return tuple(found)
+    return tuple(Period(day if is_from_now else max(each.since, day), each.until) for each in found)
 
 
 _PLANNING: Final = """
