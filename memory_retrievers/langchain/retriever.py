@@ -14,7 +14,7 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from memory_retrievers.langchain.scope import ScopedByConfig, zone_of
+from memory_retrievers.langchain.scope import ScopedByConfig, asked_in_run, zone_of
 from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.filters import Filters, MinRelevance, parse_moment
 from memory_retrievers.protocols import GivenMemory
@@ -134,6 +134,7 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
             until=self.until,
             where=self.where,
             time_zone=zone,
+            in_prompt=asked_in_run(),
         )
         return [Document(id=document.id, page_content=document.text, metadata=document.metadata) for document in found]
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Literal, Self, TypeAlias
 
 from langchain_core.callbacks import BaseCallbackManager
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig, ensure_config
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import scopes
-from memory_retrievers.models.messages import parse_conversation
+from memory_retrievers.models.messages import Message, parse_conversation
 
 ScopeSource: TypeAlias = Callable[[RunnableConfig], str] | Literal["thread"]
 """Replacement of the chain: a function of the configuration, or ``"thread"`` for one memory per ``thread_id``."""
@@ -25,6 +27,9 @@ CONTEXT_KEYS = ("scope", "user_id")
 
 _RUNTIME_KEY = "__pregel_runtime"
 """Where LangGraph keeps the runtime of a run in its configuration; importing LangGraph for it would cost a second."""
+
+_READ_KEY = "__pregel_read"
+"""Where it keeps what reads the state of the graph that a call is made in."""
 
 _THREAD_KEYS = ("thread_id",)
 _ZONE_KEY = "time_zone"
@@ -68,6 +73,15 @@ def zone_of(config: RunnableConfig | None = None) -> str | None:
     configurable = ensure_config(config).get("configurable", {})
     zone = configurable.get(_ZONE_KEY, _context(configurable, (_ZONE_KEY,))[_ZONE_KEY])
     return None if zone is None else str(zone)
+
+
+def asked_in_run() -> tuple[Message, ...]:
+    """What the user has said last to the agent whose run it is called in; nothing where that is not known."""
+    with suppress(Exception):  # where there is no graph, or one without messages
+        said = ensure_config()["configurable"][_READ_KEY]("messages")
+        asked = Message.from_langchain([each for each in said if isinstance(each, HumanMessage)][-1])
+        return () if asked is None else (asked,)
+    return ()
 
 
 def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | None = None) -> str:

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final, Literal, Self, TypeAlias, Unpack
+from typing import Any, Literal, Self, TypeAlias, Unpack
 
-from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
 from langchain_core.tools.base import BaseToolkit
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from memory_retrievers.langchain.scope import ScopedByConfig, ScopeSource, zone_of
+from memory_retrievers.langchain.scope import ScopedByConfig, ScopeSource, asked_in_run, zone_of
 from memory_retrievers.models import JsonObject
-from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols import GivenMemory, Memory
 from memory_retrievers.tools.registry import REGISTRY, offered_tools
 from memory_retrievers.tools.tool import FAILURES, AnyTool, PolicyOptions, ToolChoice, ToolPolicy, failure
 
 ContentAndArtifact: TypeAlias = tuple[str, JsonObject]
-
-_READ_KEY: Final = "__pregel_read"
-"""Where LangGraph keeps what reads the state of the graph that a call is made in."""
 
 
 class RegistryTool(ScopedByConfig, BaseTool):
@@ -88,7 +82,7 @@ class RegistryTool(ScopedByConfig, BaseTool):
 
     def _run(self, arguments: Mapping[str, object], *, config: RunnableConfig) -> ContentAndArtifact:
         context = self.rules.context(self.memory, scope=self.scope_of(config))
-        context = replace(context, asked=_asked(config), time_zone=zone_of(config))
+        context = replace(context, asked=asked_in_run(), time_zone=zone_of(config))
         try:
             output = self.spec.call(context, arguments)
         except FAILURES as error:
@@ -103,15 +97,6 @@ class RetrieveMemoryTool(RegistryTool):
     """Searches long-term memory: the tool an agent needs first."""
 
     spec: AnyTool = Field(default=REGISTRY["retrieve_memory"], exclude=True, repr=False)
-
-
-def _asked(config: RunnableConfig) -> tuple[Message, ...]:
-    """What the user has said last to the agent that calls a tool; nothing where that is not known."""
-    with suppress(Exception):  # where there is no graph, or one without messages
-        of_user = [each for each in config["configurable"][_READ_KEY]("messages") if isinstance(each, HumanMessage)]
-        said = Message.from_langchain(of_user[-1])
-        return () if said is None else (said,)
-    return ()
 
 
 @cache

@@ -7,12 +7,12 @@ from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import tool
+from langchain_core.tools import create_retriever_tool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from memory_retrievers import Message
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.langchain import AgentMemoryMiddleware, RetrieveMemoryTool
+from memory_retrievers.langchain import AgentMemoryMiddleware, MemoryRetriever, RetrieveMemoryTool
 from memory_retrievers.langchain.scope import resolve_scope
 
 
@@ -139,3 +139,23 @@ def test_what_the_user_has_just_said_is_no_memory_to_a_tool_that_answers_it_and_
     assert "My sister marries in May." in own.content
     assert said not in own.content
     assert said in others.content
+
+
+@pytest.mark.parametrize("way", ["tool", "retriever", "retriever with a configuration"])
+async def test_what_the_user_has_just_said_is_no_document_to_a_retriever_in_a_tool(memory, way):
+    memory.add_messages("user/dan", [Message(role="user", content="My sister marries in May.")], conversation="other")
+    said, retriever = "When does my sister marry? I keep forgetting.", MemoryRetriever(memory=memory)
+
+    @tool
+    async def look_up(query: str) -> str:
+        """Look something up."""
+        config = {"configurable": {"user_id": "user/dan"}} if way == "retriever with a configuration" else None
+        return "\n".join(each.page_content for each in await retriever.ainvoke(query, config))
+
+    search = create_retriever_tool(retriever, "look_up", "Look something up.") if way == "tool" else look_up
+    model = script(("look_up", {"query": "wedding of the sister"}), "In May.")
+    agent = create_agent(model, [search], middleware=[AgentMemoryMiddleware(memory=memory)])
+    asked = {"messages": [{"role": "user", "content": said}]}
+    (found,) = heard(await agent.ainvoke(asked, run_of("user/dan", "monday")))
+    assert "My sister marries in May." in found.content
+    assert said not in found.content
