@@ -78,9 +78,8 @@ def zone_of(config: RunnableConfig | None = None) -> str | None:
 def asked_in_run() -> tuple[Message, ...]:
     """What the user has said last to the agent whose run it is called in; nothing where that is not known."""
     with suppress(Exception):  # where there is no graph, or one without messages
-        said = ensure_config()["configurable"][_READ_KEY]("messages")
-        asked = Message.from_langchain([each for each in said if isinstance(each, HumanMessage)][-1])
-        return () if asked is None else (asked,)
+        said = [m for m in ensure_config()["configurable"][_READ_KEY]("messages") if isinstance(m, HumanMessage)]
+        return tuple(filter(None, [Message.from_langchain(said[-1])]))
     return ()
 
 
@@ -133,6 +132,4 @@ def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | No
 
 def _context(configurable: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
     context: object = getattr(configurable.get(_RUNTIME_KEY), "context", None)
-    if isinstance(context, Mapping):
-        return {key: context.get(key) for key in keys}
-    return {key: getattr(context, key, None) for key in keys}
+    return {key: context.get(key) if isinstance(context, Mapping) else getattr(context, key, None) for key in keys}

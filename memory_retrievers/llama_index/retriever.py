@@ -11,6 +11,7 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
+from memory_retrievers.llama_index.memory import asked_last
 from memory_retrievers.llama_index.turns import Scope, Zone, checked_scope, checked_zone, scope_of, zone_of
 from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.filters import Filters, MinRelevance, SearchOptions
@@ -110,9 +111,10 @@ class MemoryRetriever(BaseRetriever):
         )
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        scope, zone = scope_of(self._scope), zone_of(self._time_zone)
-        found = self._find(query_bundle.query_str, scope=scope, time_zone=zone)
-        return [_node(document) for document in found]
+        scope = scope_of(self._scope)
+        asked = asked_last(self._find.args[0], scope)  # where a tool of that chat asks, it is the question, no memory
+        options = SearchOptions(time_zone=zone_of(self._time_zone), in_prompt=asked)
+        return [*map(_node, self._find(query_bundle.query_str, scope=scope, **options))]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)

@@ -13,6 +13,7 @@ from llama_index.core.agent.workflow import AgentWorkflow, CodeActAgent, Functio
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock, ToolCallBlock
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, SimpleChatEngine
 from llama_index.core.memory import BaseMemory
+from llama_index.core.tools import RetrieverTool
 from llama_index.core.workflow import Context, JsonSerializer
 from pydantic import BaseModel
 
@@ -574,6 +575,17 @@ def test_a_tool_finds_no_question_of_any_chat_that_is_open_and_those_of_the_ones
     del chat, chats
     gc.collect()
     assert "my oboe" in tool.call(query="oboe tuba").content
+
+
+@looks_at_deprecated_attributes
+async def test_a_retriever_in_a_tool_does_not_find_the_question_that_it_is_called_for(memory, chat, scripted):
+    tool = RetrieverTool.from_defaults(MemoryRetriever(memory=memory, scope="user/alice"), name="look_up")
+    handoff = ("handoff", {"to_agent": "finder", "reason": "looking"})
+    llm, prompts = scripted(handoff, ("look_up", {"input": "home"}), "In Lyon.")
+    agents = [FunctionAgent(name=name, description=name, llm=llm, tools=[tool]) for name in ("desk", "finder")]
+    await AgentWorkflow(agents=agents, root_agent="desk").run("Where is my home?", memory=chat)
+    assert "Alice lives in Lyon" in prompts[2][-1].content
+    assert "my home" not in prompts[2][-1].content
 
 
 @looks_at_deprecated_attributes
