@@ -168,11 +168,12 @@ def memory_delete(context: ToolContext, arguments: MemoryDeleteArguments) -> Too
         manager.delete(memories)
     answer = {"deleted_count": len(memories), "deleted_ids": [memory.id for memory in memories]}
     facts = [memory.fact for memory in memories if isinstance(memory, SemanticMemory) and arguments.id is not None]
+    missed: JsonObject = {} if memories or arguments.id is None else {"hint": NO_SUCH_ID}
     return respond(
         context,
         arguments,
         {"success": True, **answer},
-        still_known(context, facts[0], level=arguments.response_level, is_fact=True) if facts else {},
+        still_known(context, facts[0], level=arguments.response_level, is_fact=True) if facts else missed,
         lambda: {"affected_items": [complete(context, memory) for memory in memories]},
         plain=answer,
     )
@@ -248,6 +249,7 @@ def _listed(memory: AnyMemory) -> JsonObject:
 
 
 MANAGED_PREVIEW: Final = 100
+NO_SUCH_ID: Final = "No memory has this id, so nothing was deleted: retrieve_memory with response_level full tells ids."
 
 
 class Operation(StrEnum):
@@ -274,8 +276,7 @@ class ManageArguments(ManagementArguments):
 
 def memory_manage(context: ToolContext, arguments: ManageArguments) -> ToolOutput:
     """Get, update or delete one memory, of either kind, within the root (specification §4.2)."""
-    updates = arguments.operation is Operation.UPDATE
-    first = context.scope if updates else context.scope_named(arguments.scope)
+    first = context.scope if arguments.operation is Operation.UPDATE else context.scope_named(arguments.scope)
     try:
         memory = context.manager.find(arguments.memory_id, root=context.root, scope=first)
     except NotFoundError:

@@ -49,6 +49,16 @@ def test_what_another_owner_has_is_as_unknown_as_anything(small, plain_tool):
     assert small.get(id, scope="user/bob").fact == "Bob's secret"
 
 
+def test_an_id_that_nothing_has_deletes_nothing_and_is_told_where_ids_are(tool):
+    id = tool("memory_store", content="The door code is 4711")["id"]
+    answer = tool("memory_delete", id="The door code is 4711")
+    assert answer["deleted_count"] == 0
+    assert "response_level full" in answer.get("hint", "")
+    assert "hint" not in tool("memory_delete", id="nope", response_level="minimal")
+    assert "hint" not in tool("memory_delete", ids=["nope"])
+    assert "hint" not in tool("memory_delete", id=id)
+
+
 def test_get_sees_both_kinds_whatever_their_origin(small, plain_tool):
     fact = small.remember_fact(scope="user/alice", fact="User lives in Lyon")
     episode = small.remember_episode(scope="user/alice/work", summary="They met.")
