@@ -21,13 +21,14 @@ from langgraph.typing import ContextT
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.worker import Process, process_queue, recording, without_repeats
-from memory_retrievers.langchain.scope import ScopeSource, conversation_of
+from memory_retrievers.langchain.scope import ScopeSource, conversation_of, zone_of
 from memory_retrievers.langchain.turns import Recall, TurnMemory, going_on, is_summary
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import IMAGE
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.markdown import NOTES
+from memory_retrievers.retrieval.request import parse_zone
 from memory_retrievers.scene import PromptFormat, ScenePrompt
 from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings
 from memory_retrievers.text.analysis import estimate_tokens
@@ -111,8 +112,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
 
     An agent has one of these. A memory that fails does not fail the agent, which answers without what could not be
     recalled; messages that could not be queued are queued at the end of the run, or with the next one of the thread; a
-    warning without any text goes to the log. Only what is set up wrongly raises: no scope or a malformed one, before
-    the model is called, or a memory that is closed or may only be read.
+    warning without any text goes to the log. Only what is set up wrongly raises: no scope, a malformed one or an
+    unknown time zone, before the model is called, or a memory that is closed or may only be read.
 
     Args:
         memory: An AgentMemory, or anything of that shape.
@@ -304,10 +305,10 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         return None
 
     def _run(self, messages: Sequence[BaseMessage]) -> RunRecall:
-        conversation_of()  # a thread whose id cannot name a conversation is refused before the model is called
+        conversation_of()  # a thread whose id cannot name a conversation is refused before the model is called,
+        parse_zone(zone_of())  # and a time zone that nobody knows: each search of the run would fail
         of_user = [message for message in reversed(messages) if isinstance(message, HumanMessage)]
-        of_summary = next(iter(of_user), None)  # what is left of what was asked
-        asked = next((message for message in of_user if not is_summary(message)), of_summary)
+        asked = min(of_user, key=is_summary, default=None)  # the last; a summary may be all that is left of it
         return RunRecall(self._turn.scope_of(None), asked)
 
     def _recalled(self, run: RunRecall, messages: Sequence[BaseMessage]) -> Recalled:
@@ -320,8 +321,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
             in_prompt = self._turn.said(messages) + self._turn.answered_by_tools(messages)
             return Recalled(profile, self._turn.framed(query, scope=run.scope, known=known, in_prompt=in_prompt), asked)
         with going_on("nothing was recalled"):
-            scene = self._scene.render(messages, scope=run.scope, query=query)
-            return Recalled("", f"{NOTES}\n\n{scene}", asked)
+            return Recalled("", f"{NOTES}\n\n{self._scene.render(messages, scope=run.scope, query=query)}", asked)
         return Recalled("", "", asked)
 
     def _informed(self, request: ModelRequest[ContextT]) -> ModelRequest[ContextT]:

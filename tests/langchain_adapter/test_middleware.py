@@ -641,6 +641,12 @@ def test_a_malformed_scope_fails_as_loudly(memory, saying):
         )
 
 
+def test_a_time_zone_that_nobody_knows_fails_as_loudly(memory, saying):
+    config = {"configurable": {"thread_id": "t1", "user_id": "user/alice", "time_zone": "Mars/Olympus"}}
+    with pytest.raises(ValidationError, match="Europe/Berlin"):  # such a name is to be given
+        agent_of(saying("never said"), memory).invoke(asking("Who?"), config)
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
