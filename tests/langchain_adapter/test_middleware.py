@@ -12,7 +12,13 @@ from typing import Annotated
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelRequest, SummarizationMiddleware, dynamic_prompt
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    HumanInTheLoopMiddleware,
+    ModelRequest,
+    SummarizationMiddleware,
+    dynamic_prompt,
+)
 from langchain.agents.structured_output import ToolStrategy
 from langchain.tools import ToolRuntime
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -975,6 +981,17 @@ def test_facts_alone_tell_the_days_of_who_asks_too(memory, saying):
     config = {"configurable": ALICE["configurable"] | {"time_zone": "Pacific/Kiritimati"}}
     agent_of(model, memory, recall="facts").invoke(asking("When do I see the dentist?"), config)
     assert "as of 2026-03-02] Alice sees the dentist" in tail_text(model.heard[0])
+
+
+def test_what_a_guardrail_behind_it_makes_of_the_answer_is_recorded(memory, saying):
+    class Guardrail(AgentMiddleware):
+        def after_agent(self, state, runtime):
+            return {"messages": [AIMessage("I may not say that.", id=state["messages"][-1].id)]}
+
+    agent = create_agent(saying("It is 4711."), middleware=[AgentMemoryMiddleware(memory=memory), Guardrail()])
+    agent.invoke(asking("What is the code?"), ALICE)
+    said = [message.content for message in memory.transcript("user/alice", ALICE["configurable"]["thread_id"])]
+    assert said == ["What is the code?", "I may not say that."]
 
 
 @pytest.mark.parametrize("way", ["configurable", "context"])
