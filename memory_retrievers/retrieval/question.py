@@ -56,13 +56,14 @@ _ASKS_FOR_LIST: Final = re.compile(
     re.IGNORECASE,
 )
 _FIRST_PERSON: Final = re.compile(
-    r"\b(?:i|my|mine|myself|we|ours?|ourselves|ich|mein\w{0,2}|wir|unser\w{0,2}|je|mon|ma|mes|notre|nos|yo|mis?|mí[oa]?s?"
-    r"|nuestr[oa]s?|recommend\w*|suggest\w*|empfiehl\w*|recommande\w*|recomiend\w*)\b|\bj['’]|(?<![给給帮幫诉訴教让讓替为為对對])我|私|わたし|僕|ぼく|俺|うちの",
-    re.IGNORECASE,
+    r"(?i)\b(?:i|my|mine|myself|we|ours?|ourselves|ich|mein\w{0,2}|wir|unser\w{0,2}|je|mon|ma|mes|notre|nos|yo|mis?|mí[oa]?s?"
+    r"|nuestr[oa]s?)\b|\bj['’]|(?<![给給帮幫诉訴教让讓替为為对對])我|私|わたし|僕|ぼく|俺|うちの"
 )
-_HOW_TO: Final = re.compile(
-    r"\b(?:how (?:do|can|could|should|would)|wie (?:kann|soll)) (?:i|we|ich|wir)\b", re.IGNORECASE
+_RECOMMENDATION: Final = re.compile(  # but for what somebody else has recommended: "What did Anna recommend to Tom?"
+    r"(?is)^(?!.*\b(?-i:(?:[Dd]id|[Dd]oes|[Hh]a[sd]|empfiehlt|recommande|recomienda) [A-ZÀ-Þ]\w"
+    r"|[A-ZÀ-Þ]\w+['’]s (?:recommend|suggest))).*\b(?:(?:recommend|suggest)(?!s\b)|empfiehl|recommande|recomiend)"
 )
+_HOW_TO: Final = re.compile(r"(?i)\b(?:how (?:do|can|could|should|would)|wie (?:kann|soll)) (?:i|we|ich|wir)\b")
 """Who asks like this mostly asks for what everybody may know."""
 
 _ASKS_FOR_ALL: Final = re.compile(
@@ -143,8 +144,7 @@ class Question:
     language: str | None = None  # its language other than English, if that is certain
     # words for people and animals of whoever asks, in lower case: "wife" of "my wife"
     relatives: tuple[str, ...] = ()
-    # whether it is in the first person, as "What did I say?" and "my wife", but for "How do I …?", or asks for a
-    # recommendation
+    # whether it is in the first person, as "my wife", but for "How do I …?", or asks for a recommendation
     is_personal: bool = False
     asks_for_all: bool = False  # whether it asks for whatever is known of whoever asks
     # whether it asks for what was talked about, last or at a time, and names nothing of it: "What did we talk about
@@ -212,7 +212,7 @@ class Question:
             is_small_talk=not asks_for_all and _is_small_talk(text),
             language=language,
             relatives=relatives_in(text),
-            is_personal=_FIRST_PERSON.search(_HOW_TO.sub("", text)) is not None,
+            is_personal=bool(_FIRST_PERSON.search(_HOW_TO.sub("", text)) or _RECOMMENDATION.search(text)),
             asks_for_all=asks_for_all,
             ahead=() if now is None else ahead,
         )
