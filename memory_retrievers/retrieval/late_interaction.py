@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, repeat
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -176,28 +176,26 @@ def token_nearness(
         kind: [_best(candidates, scores, each) for each in first] for kind, (candidates, scores, first) in found.items()
     }
     best = {kind: _best_messages(candidates, scores) for kind, (candidates, scores, _) in found.items()}
-    ids = {kind: candidates.layout.passages for kind, (candidates, _, _) in found.items()}
-    wanted = {
-        kind: ids[kind][np.unique(np.concatenate((*each, best[kind])))].tolist() for kind, each in together.items()
+    ids = {  # of the passages of each memory, and of the messages
+        kind: [candidates.layout.passages[places].tolist() for places in (*together[kind], best[kind])]
+        for kind, (candidates, _, _) in found.items()
     }
+    wanted = {kind: list(dict.fromkeys(chain.from_iterable(each))) for kind, each in ids.items()}
     question = next(candidates.tokens for candidates, _, _ in found.values())
     assert question is not None  # noqa: S101 - all are measured by tokens
     near: dict[Kind, tuple[Floats, Floats, BestMessages | None]] = {}
     for kind, read in question.read(wanted).items():
-        if len(read) < len(wanted[kind]) or any(each.vectors is None for each in read.values()):
+        known, width = {each: tokens.vectors for each, tokens in read.items()}, question.vectors.shape[1]
+        if len(known) < len(wanted[kind]) or None in known.values():
             continue
-        candidates, width = found[kind][0], question.vectors.shape[1]
-        known = {  # tokens of another width, as damage leaves them, count as none
-            passage: each.vectors if each.vectors and len(each.vectors) % width == 0 else b""
-            for passage, each in read.items()
-        }
-        of_memories, of_messages = (
-            [[known[passage] for passage in ids[kind][places].tolist()] for places in several]
-            for several in (together[kind], [best[kind]])
+        candidates = found[kind][0]
+        *of_memories, of_messages = (  # tokens of another width, as damage leaves them, count as none
+            [each if each and len(each) % width == 0 else b"" for each in map(known.__getitem__, several)]
+            for several in ids[kind]
         )
         sums, of_terms = max_sim(question, of_memories, candidates.statistics, fade=kind is Kind.EPISODIC)
         sums = sums + PAIR_SHARE * neighbours_near(candidates, together[kind], read)
-        messages = BestMessages(best[kind], of_messages[0]) if len(best[kind]) else None
+        messages = BestMessages(best[kind], of_messages) if of_messages else None
         near[kind] = sums - sums.min(initial=np.inf), of_terms, messages
     return near
 
@@ -225,22 +223,25 @@ def neighbours_near(
             words.setdefault(statistics.words.get(term, term), []).append(row)
     if len(words) < 2 or not memories:  # noqa: PLR2004 - a pair is two
         return near
-    starts, rows = np.cumsum([0, *map(len, words.values())])[:-1], list(chain.from_iterable(words.values()))
+    sizes, rows = list(map(len, words.values())), list(chain.from_iterable(words.values()))
+    starts = list(accumulate(sizes[:-1], initial=0))
     idf = np.minimum.reduceat(candidates.idf[rows], starts)
     weights = np.minimum(idf[:-1], idf[1:])
     layout, passages = candidates.layout, np.concatenate(memories)
-    has = np.add.reduceat(candidates.counts[rows][:, passages], starts) > 0
+    has = np.logical_or.reduceat(candidates.counts[:, passages][rows], starts)
     has_both = has[:-1] & has[1:] & layout.is_message[passages]
     terms = list(map(hash, statistics.frequencies))
     forms = [[terms[row] for row in each] for each in words.values()]
-    owners = list(chain.from_iterable(repeat(place, len(each)) for place, each in enumerate(memories)))
-    for column in np.flatnonzero(has_both.any(axis=0)).tolist():
+    shares: dict[int, float] = {}
+    for column, pair in zip(*map(np.ndarray.tolist, has_both.T.nonzero()), strict=True):
         said = read[int(layout.passages[passages[column]])].said
-        if len(said) > _NEAR + 1:
-            pairs = has_both[:, column].nonzero()[0].tolist()
-            share = sum(weights[each] for each in pairs if _are_near(said, forms[each], forms[each + 1]))
+        if len(said) > _NEAR + 1 and _are_near(said, forms[pair], forms[pair + 1]):
+            shares[column] = shares.get(column, 0.0) + weights[pair]
+    if shares:
+        owners = [place for place, each in enumerate(memories) for _ in range(len(each))]
+        for column, share in shares.items():
             near[owners[column]] = max(near[owners[column]], share)
-    near /= weights.sum()
+        near /= weights.sum()
     return near
 
 
@@ -252,13 +253,14 @@ def _are_near(said: array[int], one: Sequence[int], other: Sequence[int]) -> boo
 
 def _best_messages(candidates: Candidates, scores: Floats) -> NDArray[np.int64]:
     """Indexes of the messages that are the best by all else, ascending: shape (k,)."""
-    messages = candidates.layout.is_message.nonzero()[0]
+    messages = candidates.kept("messages", lambda: candidates.layout.is_message.nonzero()[0])
     if len(messages) <= MESSAGES:
         return messages
     given = scores[messages]
     best = (given >= at_rank(given, MESSAGES)).nonzero()[0]
-    best = best[(-given[best]).argsort(kind="stable")[:MESSAGES]]
-    return messages[np.sort(best)]
+    if len(best) > MESSAGES:  # some are equal
+        best = np.sort(best[(-given[best]).argsort(kind="stable")[:MESSAGES]])
+    return messages[best]
 
 
 def _best(candidates: Candidates, scores: Floats, memory: int) -> NDArray[np.int64]:
@@ -291,28 +293,28 @@ def max_sim(
     alone = weights * are_terms
     of_terms = np.maximum(np.maximum(best, others) @ alone / alone.sum(), 0.0) if are_terms.any() else np.zeros(0)
     if fade and all(parts[::2]):
-        spans = zip(bounds[:-1:2].tolist(), bounds[1::2].tolist(), strict=True)
-        answers = [vectors[start + near[start:end].argmax(axis=0)] for start, end in spans]
-        best = best[_first_alike(np.stack(answers), best @ weights, weights)]
+        spans = zip(bounds[:-1:2], bounds[1::2], strict=True)
+        answers = vectors[np.array([start + near[start:end].argmax(axis=0) for start, end in spans])]
+        best = best[_first_alike(answers, best @ weights, weights)]
     found: Floats = np.maximum(np.maximum(best, others) @ weights, 0.0)
     return found, of_terms
 
 
 def _nearest(
     question: QuestionTokens, parts: Sequence[bytes]
-) -> tuple[Floats, NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
+) -> tuple[Floats, NDArray[np.float32], NDArray[np.float32], list[int]]:
     """Cosine of the nearest token of each of p parts to each of q tokens of the question: shape (p, q), or -1.
 
-    With it come the cosines of all t tokens, one or more, their unit vectors, and the bounds of the parts among them:
-    shapes (t, q), (t, d) and (p + 1,).
+    With it come the cosines of all t tokens, one or more, their unit vectors, and the p + 1 bounds of the parts among
+    them: shapes (t, q) and (t, d).
     """
     width = question.vectors.shape[1]
-    bounds = np.cumsum([0, *(len(part) // width for part in parts)])
-    has_any = np.flatnonzero(np.diff(bounds))
+    bounds = list(accumulate((len(part) // width for part in parts), initial=0))
+    has_any = [place for place, part in enumerate(parts) if part]
     vectors = _unit(b"".join(parts), width=width)
     cosines = _products(vectors, question.vectors)
     nearest = np.full((len(parts), len(question.terms)), -1.0)
-    nearest[has_any] = np.maximum.reduceat(cosines, bounds[has_any])
+    nearest[has_any] = np.maximum.reduceat(cosines, [bounds[place] for place in has_any])
     return nearest, cosines, vectors, bounds
 
 
