@@ -25,6 +25,7 @@ _BLOCK: Final = 65_536
 """Numbers of a product: below the size at which BLAS wakes its threads, which go on spinning on another core."""
 
 _AMONG: Final = 64  # scores of which only the best is looked at first
+_SORTED: Final = 500  # so few scores are sorted sooner than looked at so
 
 _ALIGNED: Final = 64
 """Columns of a block are so many or a multiple, so that each number is rounded as in the product as a whole."""
@@ -59,11 +60,12 @@ def min_max(values: Floats, *, floor: float | None = None) -> Floats:
 def at_rank(scores: Floats, rank: int) -> float:
     """The score at a rank, 1 is the best: shape (m,), m at least the rank.
 
-    Only blocks whose best is among the best of all are sorted: numpy's ``partition`` is slow where many are equal.
+    Of many only blocks whose best is among the best of all are sorted: numpy's ``partition`` is slow where many are
+    equal.
     """
-    whole = len(scores) // _AMONG * _AMONG
-    if not whole:
+    if len(scores) <= _SORTED:
         return float(np.sort(scores)[-rank])
+    whole = len(scores) // _AMONG * _AMONG
     tops = np.concatenate([scores[:whole].reshape(-1, _AMONG).max(axis=1), scores[whole:]])
     if rank > len(tops):
         return float(np.sort(scores)[-rank])

@@ -240,8 +240,7 @@ def neighbours_near(
     if shares:
         owners = [place for place, each in enumerate(memories) for _ in range(len(each))]
         for column, share in shares.items():
-            near[owners[column]] = max(near[owners[column]], share)
-        near /= weights.sum()
+            near[owners[column]] = max(near[owners[column]], share / weights.sum())
     return near
 
 
@@ -266,8 +265,7 @@ def _best_messages(candidates: Candidates, scores: Floats) -> NDArray[np.int64]:
 def _best(candidates: Candidates, scores: Floats, memory: int) -> NDArray[np.int64]:
     """Indexes of the best passages of a memory by all else, best first."""
     begin, end = candidates.span(memory)
-    best = (-scores[begin:end]).argsort(kind="stable")[:TOGETHER]
-    return begin + best
+    return begin + (-scores[begin:end]).argsort(kind="stable")[:TOGETHER]
 
 
 def max_sim(
@@ -288,10 +286,10 @@ def max_sim(
     if not any(parts):
         return np.zeros(len(texts)), np.zeros(0)
     nearest, near, vectors, bounds = _nearest(question, parts)
-    weights, are_terms = _weights(question.terms, statistics)
+    weights, of_search_terms = _weights(question.terms, statistics)
     best, others = nearest[::2], nearest[1::2]
-    alone = weights * are_terms
-    of_terms = np.maximum(np.maximum(best, others) @ alone / alone.sum(), 0.0) if are_terms.any() else np.zeros(0)
+    total = float(np.add.reduce(of_search_terms))
+    of_terms = np.maximum(np.maximum(best, others) @ of_search_terms / total, 0.0) if total else np.zeros(0)
     if fade and all(parts[::2]):
         spans = zip(bounds[:-1:2], bounds[1::2], strict=True)
         answers = vectors[np.array([start + near[start:end].argmax(axis=0) for start, end in spans])]
@@ -330,22 +328,22 @@ def _first_alike(answers: NDArray[np.float32], near: Floats, weights: Floats) ->
         The place of the first, which is the passage's own if there is none before it.
     """
     weighed = (answers * np.sqrt(weights)[:, np.newaxis]).reshape(len(answers), -1)
-    is_same = weighed @ weighed.T >= np.maximum.outer(near, near)
+    is_same = weighed @ weighed.T >= np.maximum(near[:, np.newaxis], near)
     firsts: list[int] = []
     for place, same in enumerate(is_same.tolist()):
         firsts.append(next((first for first in firsts if same[first]), place))
     return firsts
 
 
-def _weights(terms: Sequence[Sequence[str]], statistics: TermStatistics) -> tuple[Floats, NDArray[np.bool_]]:
-    """Weight of each token by the terms of its word, 1 in all, and which words are search terms; shape (q,) each."""
+def _weights(terms: Sequence[Sequence[str]], statistics: TermStatistics) -> tuple[Floats, Floats]:
+    """Weight of each token by the terms of its word, 1 in all, and that of search terms, else 0; shape (q,) each."""
     frequencies, passages = statistics.frequencies, statistics.passages
     known = [[frequencies[term] for term in each if term in frequencies] for each in terms]
     stop_words = _STOP_WORD_SHARE * passages
-    weights = np.log1p(passages / (1 + np.array([max(each, default=stop_words) for each in known])))
-    total = float(weights.sum())
-    are_terms = np.array([bool(each) for each in known])
-    return weights / total if total else np.full(len(terms), 1 / len(terms)), are_terms
+    weights = np.log1p(passages / (1.0 + np.array([max(each) if each else stop_words for each in known])))
+    total = float(np.add.reduce(weights))
+    weights = weights / total if total else np.full(len(terms), 1 / len(terms))
+    return weights, weights * list(map(bool, known))
 
 
 def _products(texts: NDArray[np.float32], question: NDArray[np.float32]) -> NDArray[np.float32]:

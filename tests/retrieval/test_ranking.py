@@ -171,7 +171,7 @@ def test_the_joint_cut_keeps_the_best_of_both_in_their_order(semantic, episodic,
 
 
 @given(
-    scores=hnp.arrays(np.float64, st.integers(1, 700), elements=st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])),
+    scores=hnp.arrays(np.float64, st.integers(1, 1_400), elements=st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])),
     spread=st.floats(0, 1),
     data=st.data(),
 )
