@@ -49,24 +49,24 @@ ReadTexts: TypeAlias = Callable[[Sequence[int]], Mapping[int, str]]  # reads the
 ReadTimes: TypeAlias = Callable[[Sequence[int]], Mapping[int, int]]
 """Reads since when facts hold, in microseconds since 1970, by their rows."""
 
-ReadTokens: TypeAlias = "Callable[[Mapping[Kind, Sequence[int]]], Mapping[Kind, Mapping[int, PassageTokens]]]"
-"""Reads passages of each kind by their ids."""
+ReadTokens: TypeAlias = "Callable[[Mapping[Kind, set[int]]], Mapping[Kind, Mapping[int, PassageTokens]]]"
+"""Reads passages of each kind by their ids; those without token vectors are left out."""
 
 
 class PassageTokens:
     """A passage by its tokens.
 
     Attributes:
-        vectors: Their vectors, one after another; None if nobody has made them.
+        vectors: Their vectors, int8, one after another.
         size: At most how many bytes it takes in memory, nearly.
     """
 
     __slots__ = ("_said", "_text", "size", "vectors")
 
-    def __init__(self, vectors: bytes | None, text: str = "", *, said: array[int] | None = None) -> None:
+    def __init__(self, vectors: bytes, text: str = "", *, said: array[int] | None = None) -> None:
         self.vectors, self._text, self._said = vectors, text, said
-        a_character = _LATIN_CHARACTER if max(text, default="") < "\u0100" else _WIDE_CHARACTER
-        self.size = 400 + len(vectors or b"") + a_character * len(text)
+        a_character = _LATIN_CHARACTER if text.isascii() or max(text) < "\u0100" else _WIDE_CHARACTER
+        self.size = 400 + len(vectors) + a_character * len(text)
 
     @property
     def said(self) -> array[int]:
@@ -81,10 +81,15 @@ class PassageTokens:
 class QuestionTokens:
     """A question by its tokens."""
 
-    vectors: NDArray[np.float32]  # unit vectors, shape (q, d)
+    vectors: bytes  # their vectors, int8, one after another
     # the search terms of the word that each is of, which are one word itself if it is a stop word
     terms: Sequence[Sequence[str]]
     read: ReadTokens  # reads the tokens of passages
+
+    @property
+    def width(self) -> int:
+        """Bytes of one vector."""
+        return len(self.vectors) // len(self.terms)
 
 
 @dataclass(frozen=True)

@@ -66,13 +66,12 @@ class KeptTokens:
         return {each: tokens for each in passages if (tokens := self._tokens.get(each)) is not None}
 
     def keep(self, tokens: Mapping[int, PassageTokens]) -> None:
-        """Keep those that are known; when there is no room, all others go."""
-        known = {each: its_tokens for each, its_tokens in tokens.items() if its_tokens.vectors is not None}
-        size = sum(each.size for each in known.values())
+        """Keep some more; when there is no room, all others go."""
+        size = sum(each.size for each in tokens.values())
         if self._size + size > self.most:
             self._tokens, self._size = {}, 0
         if size <= self.most:
-            self._tokens |= known
+            self._tokens |= tokens
             self._size += size
 
     @property
@@ -92,29 +91,29 @@ def by_tokens(
         asked: The question with its tokens, one or more.
     """
     assert asked.tokens  # noqa: S101 - else nothing is measured
-    vectors = _unit(asked.tokens, width=len(asked.tokens) // len(asked.words))
     arrays = {kind: each for kind, each in found.items() if isinstance(each, Candidates)}
-    question = QuestionTokens(vectors, asked.terms, partial(_read, store, arrays))
+    question = QuestionTokens(asked.tokens, asked.terms, partial(_read, store, arrays))
     return {**found, **{kind: replace(each, tokens=question) for kind, each in arrays.items()}}
 
 
 def _read(
-    store: MemoryStore, found: Mapping[Kind, Candidates], passages: Mapping[Kind, Sequence[int]]
+    store: MemoryStore, found: Mapping[Kind, Candidates], passages: Mapping[Kind, set[int]]
 ) -> dict[Kind, dict[int, PassageTokens]]:
-    """Read the tokens of passages of each kind: of those that are not in memory by one statement."""
+    """Read the tokens of passages of each kind that have any: of those that are not in memory by one statement."""
     kept = {kind: _kept(store, found[kind]) for kind in passages}
     tokens = {kind: kept[kind].among(ids) for kind, ids in passages.items()}
     for kind, ids in passages.items():
         if found[kind].open:
-            tokens[kind] |= _heard(found[kind], {*ids})
-    missing = [each for kind, ids in passages.items() for each in ids if each > 0 and each not in tokens[kind]]
+            tokens[kind] |= _heard(found[kind], ids)
+    missing = [each for kind, ids in passages.items() for each in ids.difference(tokens[kind]) if each > 0]
     if not missing:
         return tokens
-    read = {each: PassageTokens(*its_tokens) for each, its_tokens in store.ledger.tokens(missing).items()}
-    if any(each.vectors is None for each in read.values()):
+    read = store.ledger.tokens(missing)
+    if any(vectors is None for vectors, _ in read.values()):
         store.on_missing_tokens()
+    made = {each: PassageTokens(vectors, text) for each, (vectors, text) in read.items() if vectors is not None}
     for kind, ids in passages.items():
-        new = {each: read[each] for each in ids if each in read}
+        new = {each: made[each] for each in ids if each in made}
         kept[kind].keep(new)
         tokens[kind] |= new
     return tokens
@@ -132,7 +131,9 @@ def _heard(candidates: Candidates, passages: set[int]) -> dict[int, PassageToken
     turns = (turn for episode in candidates.open.values() for turn in episode.turns)
     wanted = (turn for turn in turns if -turn.row in passages)
     return {
-        -turn.row: PassageTokens(turn.embedded.tokens, said=turn.words) for turn in wanted if turn.embedded is not None
+        -turn.row: PassageTokens(turn.embedded.tokens, said=turn.words)
+        for turn in wanted
+        if turn.embedded is not None and turn.embedded.tokens is not None
     }
 
 
@@ -141,15 +142,16 @@ class BestMessages:
     """Messages that are measured one by one, if somebody looks at them."""
 
     passages: NDArray[np.int64]  # their indexes among the candidates, ascending, shape (k,), k at least 1
-    tokens: Sequence[bytes]  # the token vectors of each
+    tokens: Sequence[PassageTokens]  # each by its tokens
 
     def nearness(self, candidates: Candidates) -> Floats:
         """MaxSim of each, weighed by idf, shape (k,), 0 to 1; neighbours count if they are measured as well."""
         question = candidates.tokens
         assert question is not None  # noqa: S101 - else they have no tokens
-        if not any(self.tokens):
+        vectors = _vectors(self.tokens, question.width)
+        if not any(vectors):
             return np.zeros(len(self.passages))
-        nearest = np.maximum(_nearest(question, self.tokens)[0], 0.0)
+        nearest = np.maximum(_nearest(question, vectors)[0], 0.0)
         around = np.zeros_like(nearest)
         is_next = candidates.layout.is_next[self.passages[:-1]] & (np.diff(self.passages) == 1)
         around[1:] = nearest[:-1] * is_next[:, np.newaxis]
@@ -180,20 +182,17 @@ def token_nearness(
         kind: [candidates.layout.passages[places].tolist() for places in (*together[kind], best[kind])]
         for kind, (candidates, _, _) in found.items()
     }
-    wanted = {kind: list(dict.fromkeys(chain.from_iterable(each))) for kind, each in ids.items()}
+    wanted = {kind: {*chain.from_iterable(each)} for kind, each in ids.items()}
     question = next(candidates.tokens for candidates, _, _ in found.values())
     assert question is not None  # noqa: S101 - all are measured by tokens
     near: dict[Kind, tuple[Floats, Floats, BestMessages | None]] = {}
     for kind, read in question.read(wanted).items():
-        known, width = {each: tokens.vectors for each, tokens in read.items()}, question.vectors.shape[1]
-        if len(known) < len(wanted[kind]) or None in known.values():
+        if len(read) < len(wanted[kind]):
             continue
         candidates = found[kind][0]
-        *of_memories, of_messages = (  # tokens of another width, as damage leaves them, count as none
-            [each if each and len(each) % width == 0 else b"" for each in map(known.__getitem__, several)]
-            for several in ids[kind]
-        )
-        sums, of_terms = max_sim(question, of_memories, candidates.statistics, fade=kind is Kind.EPISODIC)
+        *of_memories, of_messages = ([read[each] for each in several] for several in ids[kind])
+        texts = [_vectors(each, question.width) for each in of_memories]
+        sums, of_terms = max_sim(question, texts, candidates.statistics, fade=kind is Kind.EPISODIC)
         sums = sums + PAIR_SHARE * neighbours_near(candidates, together[kind], read)
         messages = BestMessages(best[kind], of_messages) if of_messages else None
         near[kind] = sums - sums.min(initial=np.inf), of_terms, messages
@@ -298,6 +297,11 @@ def max_sim(
     return found, of_terms
 
 
+def _vectors(tokens: Iterable[PassageTokens], width: int) -> list[bytes]:
+    """Token vectors of passages; those of another width, as damage leaves them, count as none."""
+    return [b"" if len(each.vectors) % width else each.vectors for each in tokens]
+
+
 def _nearest(
     question: QuestionTokens, parts: Sequence[bytes]
 ) -> tuple[Floats, NDArray[np.float32], NDArray[np.float32], list[int]]:
@@ -306,12 +310,13 @@ def _nearest(
     With it come the cosines of all t tokens, one or more, their unit vectors, and the p + 1 bounds of the parts among
     them: shapes (t, q) and (t, d).
     """
-    width = question.vectors.shape[1]
+    width, asked = question.width, len(question.terms)
     bounds = list(accumulate((len(part) // width for part in parts), initial=0))
     has_any = [place for place, part in enumerate(parts) if part]
-    vectors = _unit(b"".join(parts), width=width)
-    cosines = _products(vectors, question.vectors)
-    nearest = np.full((len(parts), len(question.terms)), -1.0)
+    every = _unit(b"".join((question.vectors, *parts)), width=width)
+    vectors = every[asked:]
+    cosines = _products(vectors, every[:asked])
+    nearest = np.full((len(parts), asked), -1.0)
     nearest[has_any] = np.maximum.reduceat(cosines, [bounds[place] for place in has_any])
     return nearest, cosines, vectors, bounds
 

@@ -343,22 +343,25 @@ def _by_tokens(
     for kind, each in measured.items():
         if each.scored.candidates.tokens is not None and not each.scored.is_by_time:
             hits = final[kind][:MEASURED] if len(final[kind]) > 1 else []
-            places = [int((each.scored.rows == ranked.row).argmax()) for ranked in hits]
-            first = sorted(places, key=lambda place: -each.sums[place])  # what is forgotten is no worse an answer
-            found[kind] = each.scored.candidates, each.scored.passages, first
+            rows = np.array([ranked.row for ranked in hits], np.int64)
+            places = (each.scored.rows == rows[:, np.newaxis]).argmax(axis=1)
+            first = places[(-each.sums[places]).argsort(kind="stable")]  # what is forgotten is no worse an answer
+            found[kind] = each.scored.candidates, each.scored.passages, first.tolist()
     for kind, (near, of_terms, messages) in token_nearness(found).items() if found else ():
-        former, first = measured[kind], found[kind][2]
-        anew = replace(former, messages=messages, message_weight=settings.token_weight * MESSAGE_SHARE)
+        former, first, tokens = measured[kind], found[kind][2], None
+        rows = former.scored.rows[first].tolist()
+        if first:
+            tokens = np.zeros(len(former.sums))
+            tokens[first] = settings.token_weight * float(np.maximum.reduce(former.sums)) * near
+        nearness = dict(zip(rows, of_terms.tolist(), strict=False))
+        weight = settings.token_weight * MESSAGE_SHARE
+        anew = RankingByScore(former.scored, former.kind_weight, tokens, nearness, messages, weight)
         if not first:
             yield kind, anew, final[kind]
             continue
-        tokens = np.zeros(len(former.sums))
-        tokens[first] = settings.token_weight * float(former.sums.max()) * near
-        nearness = dict(zip(former.scored.rows[first].tolist(), of_terms.tolist(), strict=False))
-        anew = replace(anew, tokens=tokens, nearness=nearness)
         scores = np.minimum(anew.sums[first] * anew.unit, anew.kind_weight).tolist()
         ordered = apply_decay(
-            dict(zip(former.scored.rows[first].tolist(), scores, strict=True)),
+            dict(zip(rows, scores, strict=True)),
             retrievability={each.row: each.retrievability for each in final[kind][:MEASURED]},
             decay_weight=settings.decay_weight,
             limit=MEASURED,

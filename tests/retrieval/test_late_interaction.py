@@ -315,7 +315,7 @@ ANOTHER = vectors_of({0: 0.7, 5: 0.71}, {1: 0.6, 6: 0.8})
 
 
 def nearness(texts, *, fade=True):
-    question = QuestionTokens(np.eye(2, WIDTH, dtype=np.float32), (("where",), ("is",)), dict.fromkeys)
+    question = QuestionTokens(vectors_of({0: 1}, {1: 1}), (("where",), ("is",)), dict.fromkeys)
     return max_sim(question, texts, TermStatistics(9, 5.0, {}), fade=fade)[0].tolist()
 
 
@@ -382,8 +382,9 @@ def test_the_first_five_stay_the_first_five_and_all_that_is_told_of_them_agrees(
 
 
 def messages_near(candidates, tokens, passages):
-    question = QuestionTokens(np.eye(2, WIDTH, dtype=np.float32), (("oboe",), ("pond",)), dict.fromkeys)
-    return BestMessages(np.array(passages), tokens).nearness(replace(candidates, tokens=question)).tolist()
+    question = QuestionTokens(vectors_of({0: 1}, {1: 1}), (("oboe",), ("pond",)), dict.fromkeys)
+    messages = BestMessages(np.array(passages), [*map(PassageTokens, tokens)])
+    return messages.nearness(replace(candidates, tokens=question)).tolist()
 
 
 def test_a_message_counts_what_it_says_and_less_of_what_is_said_beside_it(make_candidates):
@@ -544,7 +545,7 @@ def test_a_question_reads_tokens_once_and_forgotten_ones_leave_no_trace_in_memor
 
 def test_tokens_in_memory_are_bounded_by_their_bytes():
     kept, whole = KeptTokens(3), PassageTokens(bytes(1_200), 100 * "a")
-    kept.keep({1: whole, 2: whole, 3: PassageTokens(None, "a")})
+    kept.keep({1: whole, 2: whole})
     assert kept.passages == [1, 2]
     kept.keep({4: whole})
     assert kept.among([1, 3, 4]) == {1: whole, 4: whole}
@@ -570,9 +571,8 @@ def test_what_is_kept_of_a_passage_takes_no_more_memory_than_is_counted(text):
 
 
 def test_rare_words_of_the_question_weigh_most_and_stop_words_as_if_a_tenth_had_them():
-    vectors = np.eye(2, WIDTH, dtype=np.float32)
-    question = QuestionTokens(vectors, (analyze("the"), analyze("oboe")), dict.fromkeys)
-    common, rare = (127 * vectors[:1]).astype(np.int8).tobytes(), (127 * vectors[1:]).astype(np.int8).tobytes()
+    common, rare = vectors_of({0: 1}), vectors_of({1: 1})
+    question = QuestionTokens(common + rare, (analyze("the"), analyze("oboe")), dict.fromkeys)
     statistics = TermStatistics(100, 5.0, {analyze("oboe")[0]: 1})
     of_common, of_rare = np.log1p(100 / 11), np.log1p(100 / 2)
     share = of_rare / (of_common + of_rare)
@@ -583,9 +583,8 @@ def test_rare_words_of_the_question_weigh_most_and_stop_words_as_if_a_tenth_had_
 
 
 def test_a_question_of_unknown_words_weighs_all_alike():
-    vectors = np.eye(2, WIDTH, dtype=np.float32)
-    question = QuestionTokens(vectors, ("who", "?"), dict.fromkeys)
-    text = (127 * vectors[:1]).astype(np.int8).tobytes()
+    text = vectors_of({0: 1})
+    question = QuestionTokens(text + vectors_of({1: 1}), ("who", "?"), dict.fromkeys)
     found, of_terms = max_sim(question, [[text]], TermStatistics(9, 5.0, {}), fade=False)
     assert (found.tolist(), of_terms.tolist()) == (pytest.approx([0.5]), [])
 
