@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -174,28 +174,24 @@ def token_nearness(
         Shape (k,), 0 or more, how near its search terms alone are, or (0,), and the best messages if there are any, by
         kind; without the kinds of which a passage has no token vectors yet.
     """
-    together = {
-        kind: [_best(candidates, scores, each) for each in first] for kind, (candidates, scores, first) in found.items()
-    }
-    best = {kind: _best_messages(candidates, scores) for kind, (candidates, scores, _) in found.items()}
-    ids = {  # of the passages of each memory, and of the messages
-        kind: [candidates.layout.passages[places].tolist() for places in (*together[kind], best[kind])]
-        for kind, (candidates, _, _) in found.items()
-    }
-    wanted = {kind: {*chain.from_iterable(each)} for kind, each in ids.items()}
+    measured: dict[Kind, tuple[list[NDArray[np.int64]], NDArray[np.int64], list[int]]] = {}
+    for kind, (candidates, scores, first) in found.items():
+        together, best = [_best(candidates, scores, each) for each in first], _best_messages(candidates, scores)
+        measured[kind] = together, best, candidates.layout.passages[np.concatenate((*together, best))].tolist()
+    wanted = {kind: {*ids} for kind, (*_, ids) in measured.items()}
     question = next(candidates.tokens for candidates, _, _ in found.values())
     assert question is not None  # noqa: S101 - all are measured by tokens
     near: dict[Kind, tuple[Floats, Floats, BestMessages | None]] = {}
     for kind, read in question.read(wanted).items():
         if len(read) < len(wanted[kind]):
             continue
-        candidates = found[kind][0]
-        *of_memories, of_messages = ([read[each] for each in several] for several in ids[kind])
-        texts = [_vectors(each, question.width) for each in of_memories]
+        candidates, (together, best, ids) = found[kind][0], measured[kind]
+        tokens = iter([read[each] for each in ids])
+        texts = [_vectors(islice(tokens, len(each)), question.width) for each in together]
         sums, of_terms = max_sim(question, texts, candidates.statistics, fade=kind is Kind.EPISODIC)
-        sums = sums + PAIR_SHARE * neighbours_near(candidates, together[kind], read)
-        messages = BestMessages(best[kind], of_messages) if of_messages else None
-        near[kind] = sums - sums.min(initial=np.inf), of_terms, messages
+        sums = sums + PAIR_SHARE * neighbours_near(candidates, together, read)
+        messages = BestMessages(best, list(tokens)) if len(best) else None
+        near[kind] = sums - np.minimum.reduce(sums, initial=np.inf), of_terms, messages
     return near
 
 
@@ -215,31 +211,30 @@ def neighbours_near(
     Returns:
         That of the best passage of each memory, shape (k,), 0 to 1.
     """
-    near, statistics = np.zeros(len(memories)), candidates.statistics
+    statistics, none = candidates.statistics, np.zeros(len(memories))
     words: dict[str, list[int]] = {}  # the rows of the forms of each that any passage has, in the order of the question
     for row, (term, known) in enumerate(statistics.frequencies.items()):
         if known:
             words.setdefault(statistics.words.get(term, term), []).append(row)
     if len(words) < 2 or not memories:  # noqa: PLR2004 - a pair is two
-        return near
-    sizes, rows = list(map(len, words.values())), list(chain.from_iterable(words.values()))
-    starts = list(accumulate(sizes[:-1], initial=0))
-    idf = np.minimum.reduceat(candidates.idf[rows], starts)
-    weights = np.minimum(idf[:-1], idf[1:])
+        return none
+    rows, starts = list(chain.from_iterable(words.values())), list(accumulate(map(len, words.values()), initial=0))[:-1]
     layout, passages = candidates.layout, np.concatenate(memories)
     has = np.logical_or.reduceat(candidates.counts[:, passages][rows], starts)
-    has_both = has[:-1] & has[1:] & layout.is_message[passages]
+    columns, pairs = (each.tolist() for each in (has[:-1] & has[1:] & layout.is_message[passages]).T.nonzero())
+    if not columns:
+        return none
+    idf = np.minimum.reduceat(candidates.idf[rows], starts)
+    weights = np.minimum(idf[:-1], idf[1:])
+    total, shares = float(np.add.reduce(weights)), [0.0] * len(passages)
     terms = list(map(hash, statistics.frequencies))
     forms = [[terms[row] for row in each] for each in words.values()]
-    shares: dict[int, float] = {}
-    for column, pair in zip(*map(np.ndarray.tolist, has_both.T.nonzero()), strict=True):
+    for column, pair in zip(columns, pairs, strict=True):
         said = read[int(layout.passages[passages[column]])].said
         if len(said) > _NEAR + 1 and _are_near(said, forms[pair], forms[pair + 1]):
-            shares[column] = shares.get(column, 0.0) + weights[pair]
-    if shares:
-        owners = [place for place, each in enumerate(memories) for _ in range(len(each))]
-        for column, share in shares.items():
-            near[owners[column]] = max(near[owners[column]], share / weights.sum())
+            shares[column] += float(weights[pair])
+    of_passages = iter(shares)
+    near: Floats = np.array([max(islice(of_passages, len(each)), default=0.0) for each in memories]) / total
     return near
 
 
@@ -316,8 +311,10 @@ def _nearest(
     every = _unit(b"".join((question.vectors, *parts)), width=width)
     vectors = every[asked:]
     cosines = _products(vectors, every[:asked])
-    nearest = np.full((len(parts), asked), -1.0)
-    nearest[has_any] = np.maximum.reduceat(cosines, [bounds[place] for place in has_any])
+    nearest = np.maximum.reduceat(cosines, [bounds[place] for place in has_any]).astype(np.float64)
+    if len(has_any) < len(parts):
+        known, nearest = nearest, np.full((len(parts), asked), -1.0)
+        nearest[has_any] = known
     return nearest, cosines, vectors, bounds
 
 
@@ -356,17 +353,16 @@ def _products(texts: NDArray[np.float32], question: NDArray[np.float32]) -> NDAr
 
     In blocks below the size at which BLAS wakes its threads, which costs more than it brings.
     """
-    near = np.empty((len(texts), len(question)), np.float32)
     rows = max(1, _BLOCK // question.size)
-    for start in range(0, len(texts), rows):
-        block = slice(start, start + rows)
-        np.dot(texts[block], question.T, out=near[block])
-    return near
+    blocks: list[NDArray[np.float32]] = [
+        np.dot(texts[start : start + rows], question.T) for start in range(0, len(texts), rows)
+    ]
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def _unit(tokens: bytes, *, width: int) -> NDArray[np.float32]:
     """Token vectors as unit vectors, shape (t, width)."""
     vectors = np.frombuffer(tokens, np.int8).reshape(-1, width).astype(np.float32)
-    lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors))
+    lengths = np.sqrt(np.add.reduce(vectors * vectors, axis=1))  # whole numbers, exact in any order
     vectors /= np.maximum(lengths, 1.0)[:, np.newaxis]
     return vectors
