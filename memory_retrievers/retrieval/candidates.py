@@ -86,11 +86,6 @@ class QuestionTokens:
     terms: Sequence[Sequence[str]]
     read: ReadTokens  # reads the tokens of passages
 
-    @property
-    def width(self) -> int:
-        """Bytes of one vector."""
-        return len(self.vectors) // len(self.terms)
-
 
 @dataclass(frozen=True)
 class Candidates:

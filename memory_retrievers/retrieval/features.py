@@ -60,8 +60,7 @@ def min_max(values: Floats, *, floor: float | None = None) -> Floats:
 def at_rank(scores: Floats, rank: int) -> float:
     """The score at a rank, 1 is the best: shape (m,), m at least the rank.
 
-    Of many only blocks whose best is among the best of all are sorted: numpy's ``partition`` is slow where many are
-    equal.
+    Of many only blocks whose best is among the best are sorted: numpy's ``partition`` is slow where many are equal.
     """
     if len(scores) <= _SORTED:
         return float(np.sort(scores)[-rank])

@@ -128,13 +128,9 @@ def _kept(store: MemoryStore, candidates: Candidates) -> KeptTokens:
 
 def _heard(candidates: Candidates, passages: set[int]) -> dict[int, PassageTokens]:
     """Tokens of passages that are still queued, by the ids that these have."""
-    turns = (turn for episode in candidates.open.values() for turn in episode.turns)
-    wanted = (turn for turn in turns if -turn.row in passages)
-    return {
-        -turn.row: PassageTokens(turn.embedded.tokens, said=turn.words)
-        for turn in wanted
-        if turn.embedded is not None and turn.embedded.tokens is not None
-    }
+    turns = (turn for episode in candidates.open.values() for turn in episode.turns if -turn.row in passages)
+    heard = ((turn, turn.embedded and turn.embedded.tokens) for turn in turns)
+    return {-turn.row: PassageTokens(tokens, said=turn.words) for turn, tokens in heard if tokens is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +144,7 @@ class BestMessages:
         """MaxSim of each, weighed by idf, shape (k,), 0 to 1; neighbours count if they are measured as well."""
         question = candidates.tokens
         assert question is not None  # noqa: S101 - else they have no tokens
-        vectors = _vectors(self.tokens, question.width)
+        vectors = _vectors(self.tokens, question)
         if not any(vectors):
             return np.zeros(len(self.passages))
         nearest = np.maximum(_nearest(question, vectors)[0], 0.0)
@@ -187,7 +183,7 @@ def token_nearness(
             continue
         candidates, (together, best, ids) = found[kind][0], measured[kind]
         tokens = iter([read[each] for each in ids])
-        texts = [_vectors(islice(tokens, len(each)), question.width) for each in together]
+        texts = [_vectors(islice(tokens, len(each)), question) for each in together]
         sums, of_terms = max_sim(question, texts, candidates.statistics, fade=kind is Kind.EPISODIC)
         sums = sums + PAIR_SHARE * neighbours_near(candidates, together, read)
         messages = BestMessages(best, list(tokens)) if len(best) else None
@@ -292,8 +288,9 @@ def max_sim(
     return found, of_terms
 
 
-def _vectors(tokens: Iterable[PassageTokens], width: int) -> list[bytes]:
+def _vectors(tokens: Iterable[PassageTokens], question: QuestionTokens) -> list[bytes]:
     """Token vectors of passages; those of another width, as damage leaves them, count as none."""
+    width = len(question.vectors) // len(question.terms)
     return [b"" if len(each.vectors) % width else each.vectors for each in tokens]
 
 
@@ -305,7 +302,7 @@ def _nearest(
     With it come the cosines of all t tokens, one or more, their unit vectors, and the p + 1 bounds of the parts among
     them: shapes (t, q) and (t, d).
     """
-    width, asked = question.width, len(question.terms)
+    asked, width = len(question.terms), len(question.vectors) // len(question.terms)
     bounds = list(accumulate((len(part) // width for part in parts), initial=0))
     has_any = [place for place, part in enumerate(parts) if part]
     every = _unit(b"".join((question.vectors, *parts)), width=width)

@@ -342,20 +342,18 @@ def _by_tokens(
     found: dict[Kind, tuple[Candidates, Floats, list[int]]] = {}
     for kind, each in measured.items():
         if each.scored.candidates.tokens is not None and not each.scored.is_by_time:
-            hits = final[kind][:MEASURED] if len(final[kind]) > 1 else []
-            rows = np.array([ranked.row for ranked in hits], np.int64)
-            places = (each.scored.rows == rows[:, np.newaxis]).argmax(axis=1)
+            hits = np.array([ranked.row for ranked in final[kind][:MEASURED] if len(final[kind]) > 1], np.int64)
+            places = (each.scored.rows == hits[:, np.newaxis]).argmax(axis=1)
             first = places[(-each.sums[places]).argsort(kind="stable")]  # what is forgotten is no worse an answer
             found[kind] = each.scored.candidates, each.scored.passages, first.tolist()
     for kind, (near, of_terms, messages) in token_nearness(found).items() if found else ():
-        former, first, tokens = measured[kind], found[kind][2], None
-        rows = former.scored.rows[first].tolist()
-        if first:
-            tokens = np.zeros(len(former.sums))
-            tokens[first] = settings.token_weight * float(np.maximum.reduce(former.sums)) * near
+        former, first = measured[kind], found[kind][2]
+        rows, tokens = former.scored.rows[first].tolist(), np.zeros(len(former.sums))
+        tokens[first] = settings.token_weight * float(np.maximum.reduce(former.sums)) * near
         nearness = dict(zip(rows, of_terms.tolist(), strict=False))
         weight = settings.token_weight * MESSAGE_SHARE
-        anew = RankingByScore(former.scored, former.kind_weight, tokens, nearness, messages, weight)
+        given = tokens if first else None
+        anew = RankingByScore(former.scored, former.kind_weight, given, nearness, messages, weight)
         if not first:
             yield kind, anew, final[kind]
             continue
