@@ -166,11 +166,15 @@ class _Bounded(H11Protocol):
             self._stalled = None
 
     def _make_room(self) -> bool:
-        """End the connection that has waited longest without a request; true if there was one."""
-        others = [each for each in self.connections if isinstance(each, _Bounded) and each is not self and each.waits]
+        """End the connection that has waited longest for a request, or else for its answers to be taken; true if any.
+
+        Who sends requests and takes no answer has one under way at any time, also without a token.
+        """
+        known = (each for each in self.connections if isinstance(each, _Bounded) and each is not self)
+        others = [each for each in known if each.waits or each._stalled is not None]  # noqa: SLF001 - its own class
         if not others:
             return False
-        longest = min(others, key=lambda each: each.waiting_since)
+        longest = min(others, key=lambda each: (not each.waits, each.waiting_since))
         self.connections.discard(longest)
         longest.transport.abort()
         return True

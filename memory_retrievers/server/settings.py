@@ -179,8 +179,8 @@ class TrafficSettings(BaseModel):
 
     Attributes:
         max_connections: At most so many at once. One more takes the place of the one that has gone longest without a
-            request under way; where all of them have one, it is refused. Each takes a file handle, and most systems
-            give a process 1,024.
+            request under way, or else without its answer being taken; where there is none, it is refused. Each takes a
+            file handle, and most systems give a process 1,024.
         header_seconds: How long the headers of a request may take to arrive, from the first byte to the last.
         keep_alive_seconds: How long a connection is kept for a next request.
         max_body_bytes: Larger bodies are refused.

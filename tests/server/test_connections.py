@@ -257,6 +257,19 @@ def test_where_every_connection_has_a_request_under_way_one_more_is_refused(memo
         assert end_of(stack.enter_context(connected(server))).startswith(b"HTTP/1.1 503")
 
 
+def test_who_takes_no_answer_keeps_nobody_out(memory):
+    with served(memory, max_connections=2, tokens=TOKENS) as server, contextlib.ExitStack() as stack:
+        for _ in range(2):
+            greedy = stack.enter_context(socket.socket())
+            greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
+            greedy.connect(("127.0.0.1", server.port))
+            greedy.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 100)
+        paused = lambda: [each.flow.write_paused and not each.waits for each in server.connections]  # noqa: E731
+        until(lambda: paused() == [True] * 2, "the full buffers of both")
+        with asking(server) as client:
+            assert client.get("/healthz").status_code == 200
+
+
 @contextlib.contextmanager
 def slow_senders(server):
     """Two hundred connections with a request that never comes to its end."""
