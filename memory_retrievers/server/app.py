@@ -80,7 +80,7 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
         redoc_url=None,
         lifespan=partial(_lifespan, worker=chosen.worker),
     )
-    app.state.memory, app.state.metrics = memory, metrics
+    app.state.memory, app.state.metrics, app.state.document = memory, metrics, None
     app.state.readiness = SharedCheck(seconds=_READY_SECONDS, clock=time.monotonic)
     routers = (routes.read_routes, routes.write_routes, routes.tool_routes(allow_scopes=chosen.allow_scopes), watching)
     for router in routers:
@@ -124,13 +124,20 @@ async def healthz() -> Health:
 
 
 @watching.get("/openapi.json", include_in_schema=False)
-def document(request: Request) -> Response:
+async def document(request: Request) -> Response:
     """The description of all routes: made once, in a thread, for it takes a second or so."""
-    app = request.app
+    # No token is asked for: who asks for it again and again must not take the threads in which the memory answers.
+    made = request.app.state.document or await run_in_threadpool(_document, request.app)
+    return Response(made, media_type="application/json")
+
+
+def _document(app: FastAPI) -> bytes:
     with _making_document:
-        if app.openapi_schema is None:
-            app.openapi_schema = offering(app.openapi(), own_categories(app.state.memory) or ())
-        return UTF8JSONResponse(app.openapi_schema)
+        if app.state.document is None:
+            described = offering(app.openapi(), own_categories(app.state.memory) or ())
+            app.state.document = bytes(UTF8JSONResponse(described).body)
+        made: bytes = app.state.document
+        return made
 
 
 @watching.get("/readyz")

@@ -249,6 +249,14 @@ def test_the_document_is_not_made_without_bound_for_whom_nobody_knows(memory):
         assert client.post("/api/v0/retrieve_memory", json=of_alice(query="x"), headers=by(ALICE)).status_code == 200
 
 
+def test_who_asks_for_the_document_takes_no_thread_of_those_who_ask_the_memory(memory, monkeypatch):
+    with serving(memory, tokens=TOKENS) as client:
+        first = client.get("/openapi.json")
+        monkeypatch.setattr("anyio.to_thread.run_sync", lambda *_, **__: pytest.fail("it takes a thread"))
+        assert client.get("/openapi.json").content == first.content
+        monkeypatch.undo()  # the memory is closed in one
+
+
 def test_whether_the_server_is_ready_is_found_out_once_a_second_and_without_a_count(memory, monkeypatch):
     statements, now = [], [0.0]
     monkeypatch.setattr(application, "time", types.SimpleNamespace(**vars(time) | {"monotonic": lambda: now[0]}))
