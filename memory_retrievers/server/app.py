@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -31,6 +32,7 @@ from memory_retrievers.server.connections import configuration, ended_by_signals
 from memory_retrievers.server.intake import BodyLimiter, RateLimit, SharedCheck, noting_statuses
 from memory_retrievers.server.requests import (
     CONTENT_TYPE,
+    KEY_HEADER,
     CurrentRequest,
     Idempotency,
     Metrics,
@@ -103,6 +105,14 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
         now=memory.now,
     )
     app.add_middleware(Guard, settings=chosen, metrics=metrics, takes_body=takes_body)
+    if chosen.allowed_origins:  # a browser asks first whether their pages may, without the token
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=chosen.allowed_origins,
+            allow_methods=("GET", "POST"),
+            allow_headers=("Authorization", KEY_HEADER),
+            expose_headers=("Retry-After",),
+        )
     return app
 
 

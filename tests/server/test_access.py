@@ -170,6 +170,20 @@ def test_only_pages_of_this_server_and_allowed_ones_may_ask(memory, origin, stat
         assert client.post("/api/v0/retrieve_memory", json=ASKED, headers={"Origin": origin}).status_code == status
 
 
+@pytest.mark.parametrize(("origin", "may"), [("https://app.example.com", True), ("https://evil.example.com", False)])
+def test_a_browser_is_told_that_an_allowed_page_may_ask_and_read_the_answer(memory, origin, may):
+    wanted = "authorization,content-type,idempotency-key"
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": wanted}
+    with serving(memory, tokens=TOKENS, allowed_origins=("https://app.example.com",)) as client:
+        first = client.options("/api/v0/retrieve_memory", headers={"Origin": origin} | asked)
+        then = client.post("/api/v0/retrieve_memory", json=ASKED, headers={"Origin": origin} | by(ALICE))
+    told = [answer.headers.get("access-control-allow-origin") for answer in (first, then)]
+    assert (first.is_success, then.is_success, told) == (may, may, [origin if may else None] * 2)
+    if may:
+        allowed = first.headers["access-control-allow-headers"].lower().split(", ")
+        assert set(wanted.split(",")) <= set(allowed)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "memory.example.com"])  # noqa: S104 - refused
 def test_another_address_needs_a_token(memory, host):
     with pytest.raises(ConfigurationError, match="give tokens"):
