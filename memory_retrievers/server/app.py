@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 import uvicorn
+from anyio import CapacityLimiter
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -49,6 +50,7 @@ watching = APIRouter(tags=["Watch"])
 _making_document: Final = threading.Lock()
 _READY_SECONDS: Final = 1.0
 _ANY_SCOPE: Final = "readiness"
+_PROCESSING_THREADS: Final = 40  # as many as all other requests have together
 
 
 class Health(BaseModel):
@@ -83,6 +85,7 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
         lifespan=partial(_lifespan, worker=chosen.worker),
     )
     app.state.memory, app.state.metrics, app.state.document = memory, metrics, None
+    app.state.processing = None
     app.state.readiness = SharedCheck(seconds=_READY_SECONDS, clock=time.monotonic)
     routers = (routes.read_routes, routes.write_routes, routes.tool_routes(allow_scopes=chosen.allow_scopes), watching)
     for router in routers:
@@ -119,6 +122,7 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
 @asynccontextmanager
 async def _lifespan(app: FastAPI, *, worker: bool) -> AsyncIterator[None]:
     memory: AgentMemory = app.state.memory
+    app.state.processing = CapacityLimiter(_PROCESSING_THREADS)  # of the event loop, which runs only now
     if worker:
         await run_in_threadpool(memory.start_worker)
     try:

@@ -17,6 +17,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.concurrency import run_in_threadpool
@@ -126,9 +127,13 @@ class RequestContext:
         self.metrics: Metrics = shared.metrics
         self.readiness: SharedCheck = shared.readiness
         self.access = access_in(request.scope)
+        self.processing: CapacityLimiter | None = shared.processing
 
-    async def run(self, work: Callable[[], ResultT]) -> ResultT:
-        """Run work on the memory in a thread; it is finished also when the sender has left or the server is to end."""
+    async def run(self, work: Callable[[], ResultT], *, among: CapacityLimiter | None = None) -> ResultT:
+        """Run work on the memory in a thread; it is finished also when the sender has left or the server is to end.
+
+        It is one of the threads of all requests, or ``among`` others.
+        """
         asked = time.perf_counter()
 
         def measured() -> ResultT:
@@ -138,7 +143,7 @@ class RequestContext:
             with timed("memory"), traced(timed), acting_as(Channel.HTTP), in_our_words():
                 return work()
 
-        return await run_in_threadpool(measured)
+        return await to_thread.run_sync(measured, limiter=among)
 
     def make(self, answer: Callable[[], ResultT]) -> ResultT:
         """Make the answer from the result of the memory, and measure it."""

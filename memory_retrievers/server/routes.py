@@ -173,7 +173,8 @@ async def process(body: ProcessBody, request: CurrentRequest) -> Response:
         scope = access.scope(body.conversation_id, writes=True)
         process_due = partial(memory.process_due, scope, include_child_scopes=body.include_child_scopes)
         work = partial(memory.flush, scope, body.conversation) if body.flush else process_due
-    report = await request.run(work)
+    # a language model may take minutes for each, in which all others want their answers
+    report = await request.run(work, among=request.processing)
     return request.make(lambda: UTF8JSONResponse(report.to_dict()))
 
 

@@ -6,12 +6,14 @@ import select
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 import uvicorn
 from patience import A_LONG_TIME, PATIENCE, until
 
+from memory_retrievers.models.results import Report
 from memory_retrievers.server import ServerSettings, create_app
 from memory_retrievers.server.connections import configuration, listening
 
@@ -226,6 +228,28 @@ def test_a_receiver_that_does_not_take_its_answer_is_cut(memory):
             while piece := connection.recv(1_000_000):
                 size += len(piece)
     assert size < 10_000_000
+
+
+def test_conversations_at_which_a_language_model_works_hold_up_no_other_request(memory, monkeypatch):
+    begun, done = threading.Semaphore(0), threading.Event()
+
+    def flush(*_):
+        begun.release()
+        assert done.wait(PATIENCE)
+        return Report()
+
+    monkeypatch.setattr(type(memory), "flush", flush)
+    body = of_alice(flush=True)
+    with served(memory) as server, asking(server) as sender, ThreadPoolExecutor(50) as many:
+        asked = [many.submit(sender.post, "/api/v0/process", json=body) for _ in range(50)]
+        try:
+            assert all(begun.acquire(timeout=PATIENCE) for _ in range(40))  # as many as there are threads
+            with httpx.Client(base_url=sender.base_url, timeout=10) as other:
+                assert other.get("/readyz").status_code == 200
+                assert other.post("/api/v0/retrieve_memory", json=of_alice(query="otter")).status_code == 200
+        finally:
+            done.set()
+        assert {each.result(PATIENCE).status_code for each in asked} == {200}
 
 
 def test_headers_without_end_are_refused_by_their_size(memory):
