@@ -199,10 +199,12 @@ class BodyLimiter:
         """Read a body, and give how it is received from here on; it counts as held until the block ends.
 
         Raises:
-            HTTPError: It is too large (413), too slow (408), holds too much or is not UTF-8 (422), or too much is held
-                of others (503).
+            HTTPError: It is too large (413), too slow (408), holds too much, is packed or not UTF-8 (422), or too much
+                is held of others (503).
         """
         own = 0
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise _refusal("no body that is packed is read: send it without Content-Encoding")
 
         def grown(size: int) -> None:
             nonlocal own

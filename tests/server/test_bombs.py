@@ -1,5 +1,6 @@
 """What is made to take much of a server for little of its sender is refused before it does."""
 
+import gzip
 import json
 import resource
 import time
@@ -66,6 +67,13 @@ def test_what_stands_within_texts_is_not_counted(text):
 def test_depth_and_elements_are_counted(text, complaint):
     with pytest.raises(responses.HTTPError, match=complaint):
         check_shape(text.encode(), max_depth=3, max_elements=6)
+
+
+def test_who_packs_a_body_is_told_to_send_it_as_it_is(client):
+    body, headers = gzip.compress(b"[" * MEGABYTES), {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    answer = client.post("/api/v0/retrieve_memory", content=body, headers=headers)
+    assert error_of(answer) == (422, "ValidationError")
+    assert answer.json()["message"] == "no body that is packed is read: send it without Content-Encoding"
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])
