@@ -61,8 +61,8 @@ class RemoteMemory(BaseMemory):
     It goes wherever an ``AgentMemory`` goes in the LangChain and LlamaIndex classes, except ``MemoryStoreAdapter``.
     Each method does and raises what the method of ``AgentMemory`` does and raises; besides, every method raises
     BackendError where the server does not answer or sends more than 128 MB, and ConfigurationError where it does not
-    let the token do this. A request that failed on the way is tried again, and is done once as long as the server
-    lives. May be used from several threads.
+    let the token do this. A request that failed on the way is tried again, and is done once; where the server was
+    killed after the work and no longer has the answer, BackendError says "is done". May be used from several threads.
 
     Args:
         url: Where the server is.

@@ -81,8 +81,9 @@ class Transport:
     """Asks a server, and asks again where that is safe.
 
     Every request carries an idempotency key of its own, the same in each attempt, unless it only reads: a server that
-    has done the work already gives the answer it gave then. It knows the keys as long as it lives: one that is killed
-    after the work and before the answer, and started again between two attempts, does it again.
+    has done the work already gives the answer it gave then. Its store knows the keys for a day: a server that is killed
+    after the work, and started again between two attempts, makes the answer of ``/remember`` anew, and says of any
+    other request that it is done, which is a BackendError here.
 
     The arguments are those of ``RemoteMemory``; a path in the URL stands before ``/api/v0``.
     """
