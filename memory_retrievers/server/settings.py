@@ -192,7 +192,7 @@ class TrafficSettings(BaseModel):
             however short it is in the body.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)  # tokens are among it
 
     max_connections: Annotated[int, Field(ge=1)] = 512
     header_seconds: Annotated[float, Field(gt=0)] = 10

@@ -209,6 +209,13 @@ def test_a_line_that_is_no_token_is_refused_without_telling_it(line):
     assert ALICE not in str(refused.value)
 
 
+@pytest.mark.parametrize("token", [ALICE, {"secret": ALICE, "root": "user//alice"}])
+def test_a_setting_that_is_no_token_is_refused_without_telling_it(token):
+    with pytest.raises(ValueError, match="tokens") as refused:
+        ServerSettings(tokens=(token,))
+    assert ALICE not in str(refused.value)
+
+
 def test_one_secret_cannot_be_two_tokens():
     with pytest.raises(ConfigurationError, match="same secret"):
         parse_tokens([f"{ALICE} read a", f"{ALICE} read b"], origin="tokens.txt")
