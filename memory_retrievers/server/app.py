@@ -82,6 +82,7 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
         openapi_url=None,  # it is made in the event loop; see below
         docs_url=None,  # these pages load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # behind TLS it would lead to http, with the token
         lifespan=partial(_lifespan, worker=chosen.worker),
     )
     app.state.memory, app.state.metrics, app.state.document = memory, metrics, None

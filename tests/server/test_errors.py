@@ -148,6 +148,11 @@ def test_a_body_that_is_not_sent_as_json_is_told_the_header_it_lacks(client, con
     assert "Content-Type: application/json" in answer.json()["message"]
 
 
+def test_a_slash_too_many_leads_nowhere(client):
+    answer = client.post("/api/v0/retrieve_memory/", json=of_alice(query="otter"), follow_redirects=False)
+    assert error_of(answer) == (404, "NotFoundError")
+
+
 def test_unknown_addresses_and_methods_are_answered_in_the_same_shape(client):
     unknown = client.get("/api/v1/retrieve_memory")
     assert error_of(unknown) == (404, "NotFoundError")
