@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import threading
 import time
@@ -237,6 +238,13 @@ def serve(
             server.run(sockets=[listener])
 
 
+_ENDING: Final = HTTPError(
+    503,
+    "Busy",
+    "the server is ending, and finishes what was begun: ask again, a write under the same Idempotency-Key",
+    headers={"Retry-After": "1"},
+)
+
 MAX_HEADER_BYTES: Final = 16_384
 
 PROBES: Final = frozenset({"/healthz", "/readyz"})
@@ -277,6 +285,9 @@ class Guard:
             await self._let_through(scope, receive, noting_send)
         except HTTPError as refusal:
             await refusal.response()(scope, receive, noting_send)
+        except asyncio.CancelledError:  # only a server that ends does that, and the work goes on
+            if not answered:
+                await _ENDING.response()(scope, receive, noting_send)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
             log_place_of(error)
             if not answered:

@@ -17,7 +17,7 @@ from memory_retrievers.models.results import Report
 from memory_retrievers.server import ServerSettings, create_app
 from memory_retrievers.server.connections import configuration, listening
 
-from .conftest import TOKENS, of_alice
+from .conftest import TOKENS, error_of, of_alice
 
 pytestmark = pytest.mark.enable_socket
 
@@ -37,6 +37,10 @@ class Running:
     def connections(self):
         """Those that it has taken and not ended."""
         return list(self._server.server_state.connections)
+
+    def end(self):
+        """Ask it to end, as a signal does."""
+        self._server.should_exit = True
 
     @contextlib.contextmanager
     def standing_still(self):
@@ -250,6 +254,28 @@ def test_conversations_at_which_a_language_model_works_hold_up_no_other_request(
         finally:
             done.set()
         assert {each.result(PATIENCE).status_code for each in asked} == {200}
+
+
+def test_a_request_that_outlasts_its_server_is_told_so(memory, monkeypatch, caplog):
+    begun, done = threading.Event(), threading.Event()
+
+    def flush(*_):
+        begun.set()
+        assert done.wait(PATIENCE)
+        return Report()
+
+    monkeypatch.setattr(type(memory), "flush", flush)
+    with served(memory) as server, asking(server) as client, ThreadPoolExecutor(1) as other:
+        asked = other.submit(client.post, "/api/v0/process", json=of_alice(flush=True))
+        try:
+            assert begun.wait(PATIENCE)
+            server.end()
+            answer = asked.result(PATIENCE)
+        finally:
+            done.set()
+    assert error_of(answer) == (503, "Busy")
+    assert "Idempotency-Key" in answer.json()["message"]
+    assert "Traceback" not in caplog.text
 
 
 def test_headers_without_end_are_refused_by_their_size(memory):
