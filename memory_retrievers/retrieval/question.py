@@ -13,7 +13,7 @@ from memory_retrievers.text.analysis import SMALL_PHRASES, SMALL_TALK, STOP_WORD
 from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
 from memory_retrievers.text.languages import COMMON_WORDS, LOCAL_STOP_WORDS, language_of, relatives_in, without_accents
 from memory_retrievers.text.periods import MONTHS, PERIOD_WORDS, Period, periods, plain
-from memory_retrievers.text.plans import asked_days, asks_for_plans
+from memory_retrievers.text.plans import asked_days, asks_for_plans, asks_what_was_done, days_behind
 
 _ENGLISH: Final = {
     name: number for number, month in enumerate(map(str.lower, ENGLISH_MONTHS), 1) for name in (month, month[:3])
@@ -120,6 +120,7 @@ _LETTERS: Final = re.compile(r"[^\W\d_]{2,}|[^\W\d_a-z]")
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
 
 
+_A_MONTH: Final = timedelta(days=31)  # what was done in a longer time is more than the last days of it
 _ANY_DAY: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """Where nobody tells the day, a question still asks for plans or does not."""
 
@@ -147,9 +148,11 @@ class Question:
     # whether it is in the first person, as "my wife", but for "How do I …?", or asks for a recommendation
     is_personal: bool = False
     asks_for_all: bool = False  # whether it asks for whatever is known of whoever asks
-    # whether it asks for what was talked about, last or at a time, and names nothing of it: "What did we talk about
-    # yesterday?" No words of its are in the answer
+    # whether it asks for what was talked about or done, last or at a time, and names nothing of it: "What did we talk
+    # about yesterday?" No words of its are in the answer
     asks_what_was_said: bool = False
+    # if it asks for what was done, the times up to now that it names: what was told later of them answers it, too
+    behind: tuple[Period, ...] = ()
     ahead: tuple[Period, ...] = ()  # the periods from today on that it names by the clock
     # whether it asks for what there is then, and for nothing else: "What do I have tomorrow?"
     asks_for_plans: bool = False
@@ -158,6 +161,11 @@ class Question:
     def is_by_time(self) -> bool:
         """Whether times tell what answers it, and its words do not."""
         return self.asks_what_was_said or self.asks_for_plans
+
+    @property
+    def told_of(self) -> tuple[Period, ...]:
+        """The periods of which a passage may tell though it was said at another time."""
+        return self.behind if self.asks_what_was_said else self.ahead
 
     @property
     def own_terms(self) -> frozenset[str]:
@@ -218,6 +226,10 @@ class Question:
         )
         if _asks_what_was_said(question):
             return replace(question, asks_what_was_said=True)
+        if not (as_specified or now is None) and _asks_what_was_done(text):
+            behind = days_behind(text, today=now)
+            if behind and all(each.until - each.since <= _A_MONTH for each in behind):
+                return replace(question, asks_what_was_said=True, dates=(), periods=behind, behind=behind)
         if ahead and asks_for_plans(text, says_little=_SAYS_LITTLE):
             return replace(question, asks_for_plans=True, is_small_talk=False)
         return question
@@ -299,6 +311,12 @@ def _asks_what_was_said(question: Question) -> bool:
         return False
     names_time = bool(question.periods or question.dates or words & _LAST)
     return names_time and words <= _OF_TALKS
+
+
+def _asks_what_was_done(text: str) -> bool:
+    return asks_what_was_done(text, says_little=_SAYS_LITTLE | _LAST) and not _OF_OTHERS.search(
+        text.replace("ce qui", "")
+    )
 
 
 def _is_small_talk(text: str) -> bool:

@@ -43,8 +43,7 @@ class Scored:
     passages: Floats  # the sum of these for each passage, 0 or more
     bm25: Floats  # BM25 of each passage alone, shape (n,)
     question: Question  # the query that they were scored for
-    # how well the plans in each passage fit the days ahead that the query names, shape (n,), 0 to 1; None if it names
-    # none
+    # how well the days in each passage fit those that the query asks for, shape (n,), 0 to 1; None if it asks for none
     planned: Floats | None = None
     is_by_time: bool = False  # whether times alone order them
 
@@ -97,9 +96,7 @@ def score(
     # 1. the lists, which share a weight of 1
     bm25 = features.bm25(candidates, settings)
     is_planned = planned is not None and bool(planned.any())
-    if (question.asks_what_was_said and boosts) or (
-        question.asks_for_plans and is_planned
-    ):  # its words are no evidence
+    if (question.asks_what_was_said and boosts) or (question.is_by_time and is_planned):  # its words are no evidence
         stages = times.by_time(candidates, question, planned)
         return Scored(candidates, stages, reduce(np.add, stages.values()), bm25, question, planned, is_by_time=True)
     stages = dict(_lists(candidates, bm25, settings))
@@ -305,7 +302,7 @@ def _fuse(
         elif len(each):
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
             asked = plan.question
-            planned = times.planned(each, asked, texts=texts, since=since) if asked.ahead else None
+            planned = times.planned(each, asked, texts=texts, since=since) if asked.told_of else None
             scored = score(each, asked, settings, boosts=boosts, planned=planned)
             asks_of_a_time = asked.dates or asked.periods or scored.is_by_time  # an older one may be what is meant
             if kind is Kind.EPISODIC and each.layout.has_messages and not asks_of_a_time:

@@ -1,4 +1,4 @@
-"""What times tell of candidates: when an episode began, and the days ahead that its messages name."""
+"""What times tell of candidates: when an episode began, and the days that its messages name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memory_retrievers.retrieval.candidates import Candidates, ReadTexts, ReadTi
 from memory_retrievers.retrieval.question import QueryDate, Question
 from memory_retrievers.text.dates import in_zone, read_long_date
 from memory_retrievers.text.periods import Period
-from memory_retrievers.text.plans import days_ahead
+from memory_retrievers.text.plans import days_ahead, days_behind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +24,7 @@ _NEXT_TO: Final = 0.5
 """Boost of an episode in the month after the queried one, or near a queried period: much is talked about later."""
 
 _READ: Final = 1_024  # passages that may tell of plans, the newest, of which so many are read at most
+_WEEK, _MONTH = timedelta(days=7), timedelta(days=31)
 _CLOSE: Final = timedelta(days=2)  # a plan for a weekend is one for each of its days, and one for a week is none
 
 
@@ -44,10 +45,10 @@ def dated(began: NDArray[np.int64], question: Question) -> Floats:
 
 
 def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, since: ReadTimes) -> Floats:
-    """How well the plans that passages tell of fit the days ahead that a query names: shape (n,), 0 to 1.
+    """How well the days that passages tell of fit those that a query asks for: shape (n,), 0 to 1.
 
-    "Next Friday" is reckoned from the day when it was said, in a fact from that since which it holds; a date without a
-    year, such as a birthday, comes again.
+    Those are days ahead, or behind where it asks what was done. "Next Friday" is reckoned from the day when it was
+    said, in a fact from that since which it holds; a date without a year, such as a birthday, comes again.
 
     Args:
         candidates: The candidates.
@@ -66,7 +67,7 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
         text = read.get(int(layout.passages[place]), "")
         speaker = layout.names[layout.speakers[place]] if layout.is_message[place] else None
         began = EPOCH + holds.get(int(layout.memories[place]), int(layout.began[place])) * MICROSECOND
-        found[place] = share_of_plan(_plans(text, speaker, began, question), question.ahead)
+        found[place] = _told(text, speaker, began, question)
     return found
 
 
@@ -81,20 +82,32 @@ def share_of_plan(plans: Sequence[Period], asked: Sequence[Period]) -> float:
     return found
 
 
-def _plans(text: str, speaker: str | None, began: datetime, question: Question) -> tuple[Period, ...]:
-    """The days ahead that a passage names; a message begins with the day in UTC when it was said, and who said it.
+def _told(text: str, speaker: str | None, began: datetime, question: Question) -> float:
+    """How well the days that a passage tells of fit; a message begins with the day in UTC it was said, and by whom.
 
     The hour is not told there; that of the beginning of its episode is known, if it was on the same day.
     """
-    zone = question.ahead[0].since.tzinfo
+    asked = question.told_of
+    zone = asked[0].since.tzinfo
     if speaker is None:
-        again = days_ahead(text, today=question.ahead[0].since, by_clock=False)
-        return (*days_ahead(text, today=in_zone(began, zone)), *again)
+        again = () if question.behind else days_ahead(text, today=asked[0].since, by_clock=False)
+        return max(share_of_plan(again, asked), _share(text, in_zone(began, zone), question))
     day, _, content = text.partition(f" {speaker}: ")
     said = read_long_date(day)
     if said is None:
-        return ()
-    return days_ahead(content, today=said.replace(tzinfo=zone) if began.date() != said.date() else in_zone(began, zone))
+        return 0.0
+    return _share(content, said.replace(tzinfo=zone) if began.date() != said.date() else in_zone(began, zone), question)
+
+
+def _share(text: str, said: datetime, question: Question) -> float:
+    """How well the days fit that a text tells of; half where it planned what is asked for as done, or may have."""
+    ahead, asked = days_ahead(text, today=said), question.told_of
+    if not question.behind:
+        return share_of_plan(ahead, asked)
+    told = [each for each in (*days_behind(text, today=said), *ahead) if each.until - each.since <= _MONTH]
+    # "on Friday" may be the last one or the next
+    sure = [each for each in told if each not in ahead and Period(each.since + _WEEK, each.until + _WEEK) not in ahead]
+    return max(share_of_plan(sure, asked), 0.5 if share_of_plan(told, asked) else 0.0)
 
 
 def dated_or_planned(candidates: Candidates, question: Question, planned: Floats | None) -> Floats:
@@ -103,7 +116,7 @@ def dated_or_planned(candidates: Candidates, question: Question, planned: Floats
     Args:
         candidates: The candidates.
         question: The query.
-        planned: What :func:`planned` gives, shape (n,); None if the query names no day ahead.
+        planned: What :func:`planned` gives, shape (n,); None if the query asks for no days.
     """
     found = dated(candidates.layout.began, question)
     return found if planned is None else np.maximum(found, planned)
@@ -115,11 +128,12 @@ def by_time(candidates: Candidates, question: Question, planned: Floats | None) 
     Args:
         candidates: The candidates.
         question: A query for what was said or is planned at a time.
-        planned: What :func:`planned` gives, shape (n,), for one for plans.
+        planned: What :func:`planned` gives, shape (n,), for one for plans or for what was done.
     """
-    began = candidates.layout.began
-    newer = np.unique(-began, return_inverse=True)[1]
-    of_time = planned if question.asks_for_plans and planned is not None else dated(began, question)
+    newer = np.unique(-candidates.layout.began, return_inverse=True)[1]
+    of_time = dated(candidates.layout.began, question)
+    if planned is not None:  # what is told of a time counts more than what was said next to it
+        of_time = planned if question.asks_for_plans else np.maximum(np.floor(of_time), planned)
     return {"recency": 1 / (1 + newer), "date": 2 * of_time}
 
 

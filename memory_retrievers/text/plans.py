@@ -50,6 +50,8 @@ from memory_retrievers.text.periods import (
 
 _LOOKED_AT: Final = 1_000  # characters of a text; who plans says so at once
 _SOON_DAYS: Final = 14  # what is coming up is no further off
+_LESS_THAN_A_YEAR: Final = timedelta(days=364)  # the last time of a date is the next one from then on
+_FROM_SATURDAY: Final = timedelta(days=5)  # so many days before, the weekend is the last that has begun
 
 _DAYS_ON: Final = {
     **dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening", "heute"), 0),
@@ -176,6 +178,19 @@ def days_ahead(text: str, *, today: datetime, by_clock: bool = True) -> tuple[Pe
     day = midnight(today)
     expressions = _EXPRESSIONS if by_clock else _DATES
     return tuple(period for period in named(left, expressions, day) if period.until > day)
+
+
+def days_behind(text: str, *, today: datetime) -> tuple[Period, ...]:
+    """The periods up to a day that a text names, "at the weekend" for the last that has begun.
+
+    Args:
+        text: The text.
+        today: Any moment of the day when it is said; its time zone is that of the days.
+    """
+    day, left = midnight(today), plain(text[:_LOOKED_AT])
+    dates = named(left, _DATES, day - _LESS_THAN_A_YEAR)
+    weekend = [back(WEEKEND, 0, day - _FROM_SATURDAY)] if _AT_THE_WEEKEND.search(left) else ()
+    return *_behind(left, day), *(each for each in dates if each.since <= day), *weekend
 
 
 def names_relative_day(text: str) -> bool:
@@ -410,6 +425,10 @@ _DATES: Final[tuple[Expression, ...]] = (
 )
 """What names dates, the closer expressions first, and the periods by the day when it is said."""
 
+_AT_THE_WEEKEND: Final = re.compile(
+    rf"\b(?:the|my|our|on|over|am|mein|unser|{THIS}|le|mon|el|mi) (?:weekend|wochenende|week-end|fin de semana)\b"
+    r"(?! (?:pasad|dernier))|(?<![上下每毎个個])[周週]末"
+)
 _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     (
         re.compile(
@@ -559,6 +578,26 @@ _CJK_BESIDE: Final = re.compile(
     r"|安排|计划|計劃|行程|日程|打算|予定|スケジュール|今天|明天|后天|後天|今晚|明日|今日|下|来|今|这|這|本|个|個|最近"
 )
 _ASKING: Final = re.compile(r"[?？]|^\W*(?:what|was|qu|tell|show|list|zeig|sag|dime)|教えて|告诉我")
+_DOING: Final = """
+do done happen happened go went going on up spend spent get got anything something things
+gemacht getan los passiert geschehen unternommen erlebt verbracht hab mein meine unser unsere gab
+tell remind remember weisst noch qu fin ai avons fait passe hice hicimos hecho paso
+"""
+_DOING_WORDS: Final = frozenset(_DOING.split()).union(NUMBERS, *(word.split() for word in _DAYS_ON))
+_ASKS_WHAT_WAS_DONE: Final = re.compile(
+    r"\b(?:what|how|where|was|wie|wo|qu|que|comment|ou|como|donde)\b.*\b"
+    r"(?:did (?:i|we)(?! (?:want|plan|need|have to|mean)\b)|(?:i|we) (?:did|was|were)"
+    r"|(?:have|'ve|had) (?:i|we) (?:done|been)|(?:was|were) (?:i|we|my|our|last|the|yesterday)|happened"
+    r"|(?:habe?n?|hatten?) (?:ich|wir) .*(?:ge\w+|unternommen|erlebt|verbracht)"
+    r"|(?:ich|wir) .*(?:gemacht|getan|unternommen|erlebt) haben?|(?:ist|war) .*(?:los|passiert|geschehen)|gab es"
+    r"|war(?:en)? (?:ich|wir|mein|unser|das|die|der|gestern|letzte)\w*"
+    r"|(?:ai-je|avons-nous|j'ai|on a|nous avons) fait|s'est passe|hice|hicimos|(?:he|hemos) hecho|paso)\b"
+)
+_CJK_DONE: Final = re.compile(
+    r"[做干][了过過]些?(?:什么|什麼|啥)|[做干](?:什么|什麼|啥)了|[发發]生了?(?:什么|什麼)事?|[过過]得怎[么麼][样樣]"
+    r"|何を(?:しました|していました|した|してた)|何がありました|どうでした"
+)
+_CJK_DAYS_BEHIND: Final = re.compile("[昨前上先去天年]")
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
 
 
@@ -579,3 +618,22 @@ def asks_for_plans(text: str, *, says_little: Container[str]) -> bool:
         return False
     words = _WORD.findall(left)
     return all(word in _PLANNING_WORDS or word in PERIOD_WORDS or word in says_little for word in words)
+
+
+def asks_what_was_done(text: str, *, says_little: Container[str]) -> bool:
+    """Whether a question asks for what whoever asks did, and has no words but such that say little.
+
+    >>> asks_what_was_done("What did I do last week?", says_little={"what", "did", "do"})
+    True
+    >>> asks_what_was_done("What did I buy last week?", says_little={"what", "did"})
+    False
+    """
+    left = plain(text)
+    if len(left) > _LONGEST_QUESTION:
+        return False
+    if _BEYOND_LATIN.search(left):
+        left, found = _CJK_DONE.subn("", left)
+        return found > 0 and not _CJK_DAYS_BEHIND.sub("", _CJK_BESIDE.sub("", left))
+    words = _WORD.findall(left)
+    said = (word in _DOING_WORDS or word in PERIOD_WORDS or word in says_little for word in words)
+    return _ASKS_WHAT_WAS_DONE.search(left) is not None and all(said)

@@ -126,3 +126,76 @@ def test_what_was_talked_about_is_found_by_its_time_alone(talks, query, days):
 )
 def test_a_question_that_names_what_was_said_is_found_by_it(query):
     assert not Question.parse(query, now=NOW).asks_what_was_said
+
+
+DEEDS = {
+    "The zoo was fun": 15,
+    "Next week we are in Lisbon": 10,
+    "I had the boiler repaired": 8,
+    "Grandpa turned ninety": 3,
+    "At the weekend I lost my sunglasses": 2,
+    "On Saturday we also saw Tosca": 2,
+    "Since January I have been learning Greek": 1,
+    "By the way, last week I bought a piano": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def deeds():
+    with AgentMemory.in_memory(clock=FixedClock(NOW)) as opened:
+        for number, (said, days) in enumerate(DEEDS.items()):
+            told = NOW - timedelta(days=days)
+            opened.add_messages(SCOPE, [Message(role="user", content=said, timestamp=told)], conversation=f"c{number}")
+        opened.flush(SCOPE)
+        opened.remember_fact(scope=SCOPE, fact="Ines sold her bicycle yesterday")
+        opened.remember_fact(scope=SCOPE, fact="Ines has a sister")
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("What did I do last week?", ["piano", "Tosca", "sunglasses", "ninety", "repaired", "Lisbon"]),
+        ("What happened last week?", ["piano", "Tosca", "sunglasses", "ninety", "repaired", "Lisbon"]),
+        ("Was habe ich letzte Woche gemacht?", ["piano", "Tosca", "sunglasses", "ninety", "repaired", "Lisbon"]),
+        ("What did we do this weekend?", ["Tosca", "sunglasses", "ninety", "piano", "Lisbon"]),
+        ("Wie war mein Wochenende?", ["Tosca", "sunglasses", "ninety", "piano", "Lisbon"]),
+        ("What did I do on Saturday?", ["Tosca", "sunglasses", "piano", "Lisbon"]),
+        ("What did I do on 24 February?", ["repaired", "piano", "Lisbon"]),
+        ("What did I do yesterday?", ["piano", "Greek"]),
+        ("Qu'est-ce que j'ai fait hier ?", ["piano", "Greek"]),
+        ("¿Qué hice ayer?", ["piano", "Greek"]),
+        ("我昨天做了什么？", ["piano", "Greek"]),
+        ("昨日は何をしましたか？", ["piano", "Greek"]),
+        ("What did I do on 3 March?", ["piano", "Greek"]),
+        ("What did I do three days ago?", ["ninety", "sunglasses", "piano", "Lisbon"]),
+        ("What did I do on 2 January?", []),
+    ],
+)
+def test_what_was_done_is_what_was_told_then_and_what_was_told_later_of_it(deeds, query, words):
+    told, found = told_by(deeds, query, episodic_limit=10)
+    assert {each.split()[-1] for each in told} == set(words)
+    without_floor = deeds.retrieve(query, scope=SCOPE, record=False, episodic_limit=10).episodic
+    assert len(without_floor) == len(DEEDS)
+    assert {hit.memory.id for hit in without_floor[: len(words)]} == {hit.memory.id for hit in found.episodic}
+
+
+def test_a_fact_tells_what_was_done_by_the_day_since_which_it_holds(deeds):
+    for query, facts in {
+        "What did I do yesterday?": ["Ines sold her bicycle yesterday"],
+        "What did I do today?": [],
+    }.items():
+        assert [hit.memory.fact for hit in told_by(deeds, query)[1].semantic] == facts
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("What did I buy last week?", "What did Anna do last week?", "What did she do yesterday?", "What did I do?"),
+        *("What did I want to do today?", "What happened to the boiler last week?", "What am I doing today?"),
+        *("Was hat er gestern gemacht?", "Wie war der Film gestern?", "我上周买了什么？", "今天要做什么？"),
+        *("What did we do last summer?", "What have I done since May?"),
+    ],
+)
+def test_a_question_that_names_what_was_done_is_found_by_it(query):
+    assert not Question.parse(query, now=NOW).asks_what_was_said
