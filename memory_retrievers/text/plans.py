@@ -75,6 +75,17 @@ _PAST_VERB: Final = re.compile(
     r"|(?:habe?|haben) (?:ich|wir) [^.?]*\b(?:\w{2,4})?(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
     r"|was ist [^.?]*\b(?:passiert|geschehen|gewesen)(?=\W*$))\b"
 )
+_SENTENCE: Final = r"(?<!\d)[.!?:] |\n"
+_PIECES: Final = re.compile(rf"{_SENTENCE}|, | (?:and|but|so|und|aber|et|mais|y|pero) "), re.compile(_SENTENCE)
+"""What stands between clauses, and between sentences."""
+
+_AHEAD_VERB: Final = re.compile(
+    r"(?:\b(?:i'm|(?:it|that|there|he|she)'s)|'ll|'re|\b(?:i am|is|are|will|must|should|comes?|coming|starts?"
+    r"|arrives?|leaves?|(?:have|has|need|needs|want|going|got) to|(?:have|has) an?|remind me|kommt|kommen|muss|mussen"
+    r"|soll|sollen|werden?|wird|wollen|fahren?|gehen?|treffen?|besuchen?|steht|findet|beginnt"
+    r"|(?:ist|sind)(?! .*ge\w+(?:t|en)\b)|vient|viennent|dois|devons|va|vais|allons|arrive|viene|vienen"
+    r"|tengo|tenemos|voy|vamos|llega|hay))\b"
+)
 _NOT_AHEAD: Final = (
     r"last|past|since|(?:every|each)(?: other| second)?|an?(?= [mtwfs]\w+day)|any|eine[mn]|une?|le"
     r"|letzte[nrsm]?|vorige[nrsm]?|seit|jede[nrsm]?(?: zweite[nrsm]?)?|chaque|depuis|desde|cada(?: dos)?|los"
@@ -129,6 +140,7 @@ _MONTHS_AHEAD: Final = 8  # a month that is named alone is no further off
 _ENDING: Final = r"(?:st|nd|rd|th|er|\.)?"
 _ORDINAL: Final = rf"(\d{{1,2}}){_ENDING}"
 _OF_MONTH: Final = rf"(?:of |de )?(?P<month>{any_of(MONTHS)})"
+_UNTIL_THEN: Final = re.compile("bis|until|till|hasta")
 _PART_OF_MONTH: Final = (
     r"(?:in|for|im|en|para|until|till|(?:end|beginning|start|middle) of|early|late|mid|ende|anfang|mitte|ab|bis"
     r"|fin|debut|mi|(?:finales|fines|principios|mediados|partir) de|hasta|a partir d(?=')|au mois de)[ '-]"
@@ -243,6 +255,19 @@ def _without_habits(text: str) -> str:
     return "".join(_DAYS_OF_HABITS.sub(" ; ", each) if _HABIT.search(each) else each for each in clauses)
 
 
+def _is_past(match: re.Match[str]) -> bool:
+    """True if a day is told in the past: by its clause or else its sentence, or by the text where these say nothing."""
+    for ends in _PIECES:
+        before = [end.end() for end in ends.finditer(match.string, 0, match.start())]
+        behind = ends.search(match.string, match.end())
+        piece = match.string[before[-1] if before else 0 : behind.start() if behind else None]
+        if _PAST_VERB.search(piece):
+            return True
+        if _AHEAD_VERB.search(piece):
+            return False
+    return _PAST_VERB.search(match.string) is not None
+
+
 def _on(days: int, today: datetime) -> Period:
     return back(DAY, -days, today)
 
@@ -291,7 +316,7 @@ def _told(match: re.Match[str]) -> dict[str, str]:
 def _days_from(match: re.Match[str], today: datetime) -> Period | None:
     """A day so many days or weeks from another one; all of them, where something lasts for so long."""
     told = _told(match)
-    if ("lasts" in told or " on " in match[0]) and _PAST_VERB.search(match.string):
+    if ("lasts" in told or " on " in match[0]) and _is_past(match):
         return None
     first = _on(_DAYS_ON[base], today) if (base := told["base"]) in _DAYS_ON else _weekday(WEEKDAYS[base], today)
     days = days_of(told["count"], told["unit"]) if "count" in told else 14 if "quinze" in match[0] else 7
@@ -314,6 +339,8 @@ def _month(number: int, today: datetime) -> Period:
 
 def _month_soon(match: re.Match[str], today: datetime) -> Period | None:
     """A month that is named alone, or a part of it, unless it is so far that the last one may be meant."""
+    if _UNTIL_THEN.match(match[0]) and _is_past(match):
+        return None
     (word,) = given(match)
     month = _part_of(match[0], _month(MONTHS[word] if word in MONTHS else count_of(word), today))
     return month if month.since < months_on(today.replace(day=1), _MONTHS_AHEAD) else None
@@ -361,7 +388,7 @@ def _dates(match: re.Match[str], today: datetime) -> Period:
 
 def _bare_weekday(match: re.Match[str], today: datetime) -> Period | None:
     before, word = match.groups()
-    return None if before or _PAST_VERB.search(match.string) else _weekday(WEEKDAYS[word], today)
+    return None if before or _is_past(match) else _weekday(WEEKDAYS[word], today)
 
 
 def _cjk_weekday(match: re.Match[str], today: datetime) -> Period | None:
@@ -504,7 +531,7 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     (re.compile(rf"\b(?:({_NOT_AHEAD}) )?({any_of(WEEKDAYS)})\b(?! (?:dernier|passe|pasado))"), _bare_weekday),
     (
         re.compile(r"\b(?:the|am|ce|el|on|over) (?:weekend|wochenende|week-end|fin de semana)\b(?! (?:pasad|dernier))"),
-        lambda _, today: back(WEEKEND, 0, today),
+        lambda match, today: None if _is_past(match) else back(WEEKEND, 0, today),
     ),
     (re.compile(rf"{_WHICH}?(?:[周週]|星期|礼拜|禮拜)([一二三四五六日天])"), _cjk_weekday),
     (re.compile(rf"(?:{_WHICH}週の?)?([月火水木金土日])曜"), _cjk_weekday),

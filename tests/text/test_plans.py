@@ -152,6 +152,33 @@ def test_what_lies_behind_or_is_no_day_is_left_out(text):
     assert told(text) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("I had a great day. On Friday the plumber comes.", "I saw Anna. She is coming over on Friday!"),
+        *("I had lunch with Priya. The vet is on Friday.", "The dentist was closed, I'll go on Friday."),
+        *("I got good news: the plumber comes on Friday", "I met Tom at work and we're going climbing on Friday"),
+        *("Ich hatte Pech. Am Freitag muss ich wieder hin.", "Wir waren im Zoo, und am Freitag kommt Oma"),
+        "Hice la compra. El viernes viene mi prima.",
+    ],
+)
+def test_a_plan_beside_what_is_over_is_one(text):
+    assert told(text) == [("2026-03-06", "2026-03-07")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("We were in Rome. On Friday we visited the Vatican.", "It was great on Friday, I'm so happy"),
+        *("On Friday, I went to the cinema", "Wir waren in Rom. Am Freitag haben wir Pizza gegessen."),
+        *("At the weekend I was ill", "Am Wochenende waren wir wandern", "Ich war bis Mai in Rom"),
+        *("We were in Rome until May", "Am Freitag sind wir gewandert. Ich war müde."),
+    ],
+)
+def test_what_is_told_in_the_past_is_no_plan(text):
+    assert told(text) == []
+
+
 def test_in_january_this_winter_is_the_one_that_goes_on():
     said = datetime(2026, 1, 10, tzinfo=UTC)
     assert told("We go skiing this winter", said) == [("2025-12-01", "2026-03-01")]
