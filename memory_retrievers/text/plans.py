@@ -69,10 +69,10 @@ _NO_TOMORROW: Final = "".join(
 
 _NEXT: Final = r"(?:next|coming|upcoming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])"
 _PAST_VERB: Final = re.compile(
-    r"\b(?:was(?! (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)|were|went"
-    r"|had|did|saw|met|ate|came|(?<!ve )(?<!'s )(?<!has )got|hatten?|waren"
+    r"\b(?:was(?! hat\b| (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)"
+    r"|were|went|had|did|saw|met|ate|came|(?<!ve )(?<!'s )(?<!has )got|hatten?|waren"
     r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)|fuimos|fui|hice"
-    r"|(?:habe?|haben) (?:ich|wir) [^.?]*\b(?:\w{2,4})?(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
+    r"|(?:(?:habe?|haben) (?:ich|wir)|was hat) [^.?]*\b(?:\w{2,4})?(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
     r"|was ist [^.?]*\b(?:passiert|geschehen|gewesen)(?=\W*$))\b"
 )
 _SENTENCE: Final = r"(?<!\d)[.!?:] |\n"
@@ -550,7 +550,7 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     (
         re.compile(
             rf"\b{_PART_OF_MONTH}({any_of(MONTHS)})\b(?!(?:,| of| de| del)? {WRITTEN_YEAR})"
-            rf"|(?<!\d)(?<![\d去昨前每毎]年)({_CJK_MONTH})月(?!\d)"
+            rf"|(?<!\d)(?<![\d去昨前每毎]年)({_CJK_MONTH})月(?!\d)[底末]?"
         ),
         _month_soon,
     ),
@@ -570,13 +570,20 @@ _UNTIL: Final = re.compile(
 """What asks for all that is from now on: "before Friday", and not "before lunch on Friday" nor "by the way"."""
 
 
+_FROM: Final = re.compile(
+    rf"\b(?:from|von|vom|ab|des|de|a partir de|desde) (?:the |next |this |el )?{_TOLD_BY.pattern}"
+)
+
+
 def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
     """The periods from today on that a question names: as in :func:`days_ahead`, and what is coming up in two weeks."""
     day, left, found = midnight(today), plain(text), days_ahead(text, today=today)
     if not found:
         return (Period(day, day + timedelta(days=_SOON_DAYS)),) if _SOON.search(left) else ()
-    is_from_now = _UNTIL.search(left) is not None
-    return tuple(Period(day if is_from_now else max(each.since, day), each.until) for each in found)
+    if not _UNTIL.search(left):
+        return tuple(Period(max(each.since, day), each.until) for each in found)
+    since = max(min(found).since, day) if len(found) > 1 and _FROM.search(left) else day
+    return tuple(Period(since, each.until) for each in found)
 
 
 _PLANNING: Final = """

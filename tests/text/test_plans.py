@@ -51,7 +51,8 @@ EXPECTED = {
         "2026-03-10",
     ): "in a few days|in ein paar Tagen|dans quelques jours|dentro de unos días|几天后|数日後",
     ("2026-03-21", "2026-04-01"): "at the end of the month|at the end of March|Ende des Monats|Ende März|zum Monatsende"
-    "|fin mars|à la fin du mois|a finales de marzo|a fin de mes|月底|月末|late March",
+    "|fin mars|à la fin du mois|a finales de marzo|a fin de mes|月底|月末|三月底|late March",
+    ("2026-05-21", "2026-06-01"): "at the end of May|Ende Mai|五月底|5月末",
     ("2026-03-06", "2026-03-09"): "by the end of the week|Ende der Woche|Friday to Sunday|Freitag bis Sonntag",
     ("2026-12-01", "2027-01-01"): "by the end of the year|zum Jahresende|fin de l'année|年末|年底",
     (
@@ -59,8 +60,8 @@ EXPECTED = {
         "2026-04-11",
     ): "in early April|at the beginning of April|Anfang April|début avril|a principios de abril",
     ("2026-04-11", "2026-04-21"): "mid-April|in the middle of April|Mitte April|à la mi-avril|a mediados de abril",
-    ("2026-03-01", "2026-04-01"): "三月底|in March",
-    ("2026-05-01", "2026-06-01"): "until May|ab Mai|à partir de mai|hasta mayo|五月底|今年5月|今年五月",
+    ("2026-03-01", "2026-04-01"): "in March",
+    ("2026-05-01", "2026-06-01"): "until May|ab Mai|à partir de mai|hasta mayo|今年5月|今年五月",
     ("2026-06-01", "2026-09-01"): "next summer|nächsten Sommer|l'été prochain|el verano que viene",
     (
         "2026-03-27",
@@ -177,6 +178,24 @@ def test_a_plan_beside_what_is_over_is_one(text):
 )
 def test_what_is_told_in_the_past_is_no_plan(text):
     assert told(text) == []
+
+
+def test_who_asks_what_another_plans_asks_of_the_next_such_day():
+    assert told("Was hat Anna am Freitag vor?") == [("2026-03-06", "2026-03-07")]
+    assert told("Was hat Anna am Freitag gemacht?") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("What do I have from tomorrow until Friday?", "Was habe ich von morgen bis Freitag vor?"),
+        *("Qu'est-ce que j'ai de demain jusqu'à vendredi ?", "¿Qué tengo desde mañana hasta el viernes?"),
+    ],
+)
+def test_what_is_asked_from_a_day_on_does_not_begin_today(text):
+    since = {each.since.day for each in asked_days(text, today=SAID)}
+    until = max(each.until.day for each in asked_days(text, today=SAID))
+    assert (since, until) == ({5}, 7)
 
 
 def test_in_january_this_winter_is_the_one_that_goes_on():
