@@ -69,7 +69,7 @@ _NO_TOMORROW: Final = "".join(
 
 _NEXT: Final = r"(?:next|coming|upcoming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])"
 _PAST_VERB: Final = re.compile(
-    r"\b(?:was(?! hat\b| (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)"
+    r"\b(?:was(?! hat\b| vor\b| (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)"
     r"|were|went|had|did|saw|met|ate|came|(?<!ve )(?<!'s )(?<!has )got|hatten?|waren"
     r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)|fuimos|fui|hice"
     r"|(?:(?:habe?|haben) (?:ich|wir)|was hat) [^.?]*\b(?:\w{2,4})?(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
@@ -591,19 +591,21 @@ have has got anything something everything things plan plans planned planning sc
 appointment appointments diary due todo happening happen happens coming come upcoming on up remember remind need want
 wanted going else events event tasks task reminders next few days day within list look looking take care
 habe haben hab vor etwas geplant plan plane termin termine ansteht steht stehen kalender mache machen los gibt
-nachsten kommenden tagen tage ende anfang mitte monatsende
+nachste nachsten nachster nachstes kommende kommenden kommendes tagen tage ende anfang mitte monatsende schon liegt
+frei verabredet programm free busy occupe libre
 prevu prevue prevus programme rendez vous fais faire dois jour chose quelque qu fin debut prochains prochaines
+on ce prochain prochaine proximo proxima viene
 tengo tenemos planes cita citas previsto programado pendiente hago hacer toca fin finales principios proximos proximas
 """
 _PLANNING_WORDS: Final = frozenset(_PLANNING.split()).union(NUMBERS, *(word.split() for word in _DAYS_ON))
 _ASKS_FOR_PLANS: Final = re.compile(
     r"\b(?:(?:do|have|am|are|should|must|need|will|can|did) (?:i|we)|(?:i|we) (?:have|need|should|must)|anything"
     r"|what'?s (?:on|up|due|happening|planned|scheduled|coming|next)|is there|plans?|calendar|schedule|agenda"
-    r"|appointments?"
-    r"|hab(?:e|en)? (?:ich|wir)|steh(?:t|en)|geplant|mach(?:e|en) (?:ich|wir)|termine?|kalender|gibt es|was ist"
-    r"|ai-je|j'ai|prevu\w*|programme|fais|faire|rendez-vous|tengo|tenemos|planes|hay|hago|citas?)\b"
+    r"|appointments?|on fait"
+    r"|(?:hab(?:e|en)?|bin|sind) (?:ich|wir)|steh(?:t|en)|liegt|geplant|mach(?:e|en) (?:ich|wir)|termine?|kalender"
+    r"|gibt es|was ist|ai-je|j'ai|prevu\w*|programme|fais|faire|rendez-vous|tengo|tenemos|planes|hay|hago|citas?)\b"
 )
-_OF_WHAT_WAS: Final = re.compile(r"\bdid (?:i|we)\b(?! (?:want|plan|need|have|mean)\b)|\bfait\b|ました")
+_OF_WHAT_WAS: Final = re.compile(r"\bdid (?:i|we)\b(?! (?:want|plan|need|have|mean)\b)|(?<!\bon )\bfait\b|ました")
 _CJK_PLANNING: Final = re.compile(
     r"安排|计划|計劃|行程|日程|打算|要做|有(?:什么|什麼|啥)?事|做什么|做什麼|有什么|有什麼|予定|スケジュール|何が|何か|何を"
 )

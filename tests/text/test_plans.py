@@ -182,6 +182,7 @@ def test_what_is_told_in_the_past_is_no_plan(text):
 
 def test_who_asks_what_another_plans_asks_of_the_next_such_day():
     assert told("Was hat Anna am Freitag vor?") == [("2026-03-06", "2026-03-07")]
+    assert told("Haben wir am Freitag schon was vor?") == [("2026-03-06", "2026-03-07")]
     assert told("Was hat Anna am Freitag gemacht?") == []
 
 
@@ -267,7 +268,10 @@ What do I have today?|Anything on tomorrow?|What's on my calendar this week?|Do 
 What are we doing at the weekend?|Is there anything I should remember today?|What did I want to do today?|What's coming up?|What's due tomorrow?
 Was steht morgen an?|Habe ich heute Termine?|Was mache ich am Wochenende?|Qu'est-ce que j'ai aujourd'hui ?
 Qu'est-ce qui est prévu demain ?|¿Qué tengo mañana?|¿Qué planes tengo esta semana?|我今天有什么安排？|明天有什么事？
-今日の予定は？|明日の予定を教えて|¿Qué tengo este fin de semana?|Was mache ich am Monatsende?|我五月有什么安排？
+今日の予定は？|明日の予定を教えて|¿Qué tengo este fin de semana?|Was mache ich am Monatsende?
+Was habe ich nächste Woche vor?|Was steht nächstes Wochenende an?|Was liegt morgen an?|Bin ich am Freitag verabredet?
+Am I free on Thursday?|Habe ich am Donnerstag frei?|¿Qué tengo la semana que viene?|¿Qué tengo el próximo viernes?
+Qu'est-ce que j'ai la semaine prochaine ?|Qu'est-ce qu'on fait ce week-end ?|Was steht am Freitag auf dem Programm?|我五月有什么安排？
 Was steht Ende Mai an?|What's due in the next two weeks?|Was steht in den nächsten zwei Wochen an?|¿Qué hay a finales de mayo?|Qu'est-ce que j'ai fin mai ?
 ¿Qué tengo en las próximas dos semanas?|Qu'est-ce que j'ai dans les deux prochaines semaines ?
 """
