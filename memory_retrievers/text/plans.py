@@ -72,19 +72,22 @@ _PAST_VERB: Final = re.compile(
     r"\b(?:was(?! hat\b| vor\b| (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)"
     r"|were|went|had|did|saw|met|ate|came|(?<!ve )(?<!'s )(?<!has )got|hatten?|waren"
     r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)|fuimos|fui|hice"
-    r"|(?:(?:habe?|haben) (?:ich|wir)|was hat) [^.?]*\b(?:\w{2,4})?(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
-    r"|was ist [^.?]*\b(?:passiert|geschehen|gewesen)(?=\W*$))\b"
+    r"|(?:(?:habe?|haben) (?:ich|wir)|was hat) (?:[^.?\s]+\s+){0,16}(?:\w{2,4})?"
+    r"(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
+    r"|was ist (?:[^.?\s]+\s+){0,16}(?:passiert|geschehen|gewesen)(?=\W*$))\b"
 )
 _SENTENCE: Final = r"(?<!\d)[.!?:] |\n"
 _PIECES: Final = re.compile(rf"{_SENTENCE}|, | (?:and|but|so|und|aber|et|mais|y|pero) "), re.compile(_SENTENCE)
 """What stands between clauses, and between sentences."""
 
+_NEAR: Final = 120  # characters of a clause or sentence before and behind a day
+
 _AHEAD_VERB: Final = re.compile(
     r"(?:\b(?:i'm|(?:it|that|there|he|she)'s)|'ll|'re|\b(?:i am|is|are|will|must|should|comes?|coming|starts?"
     r"|arrives?|leaves?|(?:have|has|need|needs|want|going|got) to|(?:have|has) an?|remind me|kommt|kommen|muss|mussen"
     r"|soll|sollen|werden?|wird|wollen|fahren?|gehen?|treffen?|besuchen?|steht|findet|beginnt"
-    r"|(?:ist|sind)(?! .*ge\w+(?:t|en)\b)|vient|viennent|dois|devons|va|vais|allons|arrive|viene|vienen"
-    r"|tengo|tenemos|voy|vamos|llega|hay))\b"
+    r"|(?:ist|sind)(?! (?:\S+ ){0,9}\w{0,6}ge\w{2,16}(?:t|en)\b)|vient|viennent|dois|devons|va|vais|allons|arrive"
+    r"|viene|vienen|tengo|tenemos|voy|vamos|llega|hay))\b"
 )
 _NOT_AHEAD: Final = (
     r"last|past|since|(?:every|each)(?: other| second)?|an?(?= [mtwfs]\w+day)|any|eine[mn]|une?|le"
@@ -257,15 +260,16 @@ def _without_habits(text: str) -> str:
 
 def _is_past(match: re.Match[str]) -> bool:
     """True if a day is told in the past: by its clause or else its sentence, or by the text where these say nothing."""
+    text, first, last = match.string, max(match.start() - _NEAR, 0), match.end() + _NEAR
     for ends in _PIECES:
-        before = [end.end() for end in ends.finditer(match.string, 0, match.start())]
-        behind = ends.search(match.string, match.end())
-        piece = match.string[before[-1] if before else 0 : behind.start() if behind else None]
+        before = [end.end() for end in ends.finditer(text, first, match.start())]
+        behind = ends.search(text, match.end(), last)
+        piece = text[before[-1] if before else first : behind.start() if behind else last]
         if _PAST_VERB.search(piece):
             return True
         if _AHEAD_VERB.search(piece):
             return False
-    return _PAST_VERB.search(match.string) is not None
+    return _PAST_VERB.search(text) is not None
 
 
 def _on(days: int, today: datetime) -> Period:
