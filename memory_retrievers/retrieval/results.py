@@ -112,11 +112,13 @@ class RetrievalResult:
         """
         found: JsonObject = {
             "semantic": [
-                _fact(hit.memory) | {"score": _rounded(hit.explanation.fused_score)} | _standing(hit, explain=explain)
+                _fact(hit.memory)
+                | {"score": round(hit.explanation.fused_score, _DECIMALS)}
+                | _standing(hit, explain=explain)
                 for hit in self.semantic
             ],
             "episodic": [
-                _episode(hit.memory) | {"score": _rounded(hit.score)} | _standing(hit, explain=explain)
+                _episode(hit.memory) | {"score": round(hit.score, _DECIMALS)} | _standing(hit, explain=explain)
                 for hit in self.episodic
             ],
         }
@@ -191,7 +193,7 @@ def _with_offset(moment: datetime) -> str:
 
 def _standing(hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory], *, explain: bool) -> JsonObject:
     """The relevance of a hit, if it has one; to explain it, in full precision, all else that is known of it."""
-    relevance: JsonObject = {"relevance": _rounded(hit.relevance)} if hit.is_judged else {}
+    relevance: JsonObject = {"relevance": round(hit.relevance, _DECIMALS)} if hit.is_judged else {}
     if not explain:
         return relevance
     matches = [{"part": match.part, "messages": list(match.messages), "score": match.score} for match in hit.matches]
@@ -226,9 +228,9 @@ def _episode(memory: EpisodicMemory) -> JsonObject:
         "messages": [_message(message) for message in memory.messages],
         "title": memory.title,
         "summary": memory.summary,
-        "stability": _rounded(memory.stability),
-        "difficulty": _rounded(memory.difficulty),
-        "surprise": _rounded(memory.surprise),
+        "stability": round(memory.stability, _DECIMALS),
+        "difficulty": round(memory.difficulty, _DECIMALS),
+        "surprise": round(memory.surprise, _DECIMALS),
         "start_at": iso(memory.start_at),
         "end_at": iso(memory.end_at),
         "created_at": iso(memory.created_at),
@@ -245,10 +247,6 @@ def _message(message: Message) -> JsonObject:
 
 def _iso_or_none(moment: datetime | None) -> str | None:
     return None if moment is None else iso(moment)
-
-
-def _rounded(number: float) -> float:
-    return round(number, _DECIMALS)
 
 
 PROFILE_TOKENS: Final = 300  # tokens of a profile at most, unless its caller says otherwise: it stands in every prompt

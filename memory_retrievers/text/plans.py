@@ -573,7 +573,6 @@ _UNTIL: Final = re.compile(
 )
 """What asks for all that is from now on: "before Friday", and not "before lunch on Friday" nor "by the way"."""
 
-
 _FROM: Final = re.compile(
     rf"\b(?:from|von|vom|ab|des|de|a partir de|desde) (?:the |next |this |el )?{_TOLD_BY.pattern}"
 )
