@@ -96,7 +96,7 @@ def score(
     # 1. the lists, which share a weight of 1
     bm25 = features.bm25(candidates, settings)
     is_planned = planned is not None and bool(planned.any())
-    if (question.asks_what_was_said and boosts) or (question.is_by_time and is_planned):  # its words are no evidence
+    if (question.asks_what_was_said and boosts) or (is_planned and question.is_by_time):  # its words are no evidence
         stages = times.by_time(candidates, question, planned)
         return Scored(candidates, stages, reduce(np.add, stages.values()), bm25, question, planned, is_by_time=True)
     stages = dict(_lists(candidates, bm25, settings))
@@ -302,7 +302,8 @@ def _fuse(
         elif len(each):
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
             asked = plan.question
-            planned = times.planned(each, asked, texts=texts, since=since) if asked.told_of else None
+            names_days = asked.ahead or asked.behind
+            planned = times.planned(each, asked, texts=texts, since=since) if names_days and asked.told_of else None
             scored = score(each, asked, settings, boosts=boosts, planned=planned)
             asks_of_a_time = asked.dates or asked.periods or scored.is_by_time  # an older one may be what is meant
             if kind is Kind.EPISODIC and each.layout.has_messages and not asks_of_a_time:

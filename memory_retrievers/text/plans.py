@@ -662,7 +662,7 @@ def asks_for_plans(text: str, *, says_little: Container[str]) -> bool:
 def asks_what_was_done(text: str, *, says_little: Container[str]) -> bool:
     """Whether a question asks for what whoever asks did, and has no words but such that say little.
 
-    >>> asks_what_was_done("What did I do last week?", says_little={"what", "did", "do"})
+    >>> asks_what_was_done("What did I do last week?", says_little={"what", "did", "do", "last"})
     True
     >>> asks_what_was_done("What did I buy last week?", says_little={"what", "did"})
     False
