@@ -76,7 +76,7 @@ _PAST_VERB: Final = re.compile(
     r"(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
     r"|was ist (?:[^.?\s]+\s+){0,16}(?:passiert|geschehen|gewesen)(?=\W*$))\b"
 )
-_SENTENCE: Final = r"(?<!\d)[.!?:] |\n"
+_SENTENCE: Final = r"(?<!\d)[.!?:;] |\n"
 _PIECES: Final = re.compile(rf"{_SENTENCE}|, | (?:and|but|so|und|aber|et|mais|y|pero) "), re.compile(_SENTENCE)
 """What stands between clauses, and between sentences."""
 
@@ -258,8 +258,8 @@ def _without_habits(text: str) -> str:
     return "".join(_DAYS_OF_HABITS.sub(" ; ", each) if _HABIT.search(each) else each for each in clauses)
 
 
-def _is_past(match: re.Match[str]) -> bool:
-    """True if a day is told in the past: by its clause or else its sentence, or by the text where these say nothing."""
+def _is_past(match: re.Match[str], *, anywhere: bool = False) -> bool:
+    """True if a day is told in the past: by its clause or else its sentence; if they say nothing, perhaps by any."""
     text, first, last = match.string, max(match.start() - _NEAR, 0), match.end() + _NEAR
     for ends in _PIECES:
         before = [end.end() for end in ends.finditer(text, first, match.start())]
@@ -269,7 +269,7 @@ def _is_past(match: re.Match[str]) -> bool:
             return True
         if _AHEAD_VERB.search(piece):
             return False
-    return _PAST_VERB.search(text) is not None
+    return anywhere and _PAST_VERB.search(text) is not None
 
 
 def _on(days: int, today: datetime) -> Period:
@@ -320,7 +320,7 @@ def _told(match: re.Match[str]) -> dict[str, str]:
 def _days_from(match: re.Match[str], today: datetime) -> Period | None:
     """A day so many days or weeks from another one; all of them, where something lasts for so long."""
     told = _told(match)
-    if ("lasts" in told or " on " in match[0]) and _is_past(match):
+    if ("lasts" in told or " on " in match[0]) and _is_past(match, anywhere=True):
         return None
     first = _on(_DAYS_ON[base], today) if (base := told["base"]) in _DAYS_ON else _weekday(WEEKDAYS[base], today)
     days = days_of(told["count"], told["unit"]) if "count" in told else 14 if "quinze" in match[0] else 7
@@ -392,7 +392,7 @@ def _dates(match: re.Match[str], today: datetime) -> Period:
 
 def _bare_weekday(match: re.Match[str], today: datetime) -> Period | None:
     before, word = match.groups()
-    return None if before or _is_past(match) else _weekday(WEEKDAYS[word], today)
+    return None if before or _is_past(match, anywhere=True) else _weekday(WEEKDAYS[word], today)
 
 
 def _cjk_weekday(match: re.Match[str], today: datetime) -> Period | None:

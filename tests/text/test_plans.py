@@ -181,6 +181,14 @@ def test_what_is_told_in_the_past_is_no_plan(text):
     assert told(text) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["Ich war krank. Am Wochenende grillen wir.", "I was ill; over the weekend we go to the zoo, if I'm well"],
+)
+def test_a_weekend_is_to_come_unless_its_own_sentence_is_told_in_the_past(text):
+    assert told(text) == [("2026-03-07", "2026-03-09")]
+
+
 def test_who_asks_what_another_plans_asks_of_the_next_such_day():
     assert told("Was hat Anna am Freitag vor?") == [("2026-03-06", "2026-03-07")]
     assert told("Haben wir am Freitag schon was vor?") == [("2026-03-06", "2026-03-07")]
