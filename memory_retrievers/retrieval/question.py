@@ -314,9 +314,8 @@ def _asks_what_was_said(question: Question) -> bool:
 
 
 def _asks_what_was_done(text: str) -> bool:
-    return asks_what_was_done(text, says_little=_SAYS_LITTLE | _LAST) and not _OF_OTHERS.search(
-        text.replace("ce qui", "")
-    )
+    nobodys = re.sub(r"(?i)\bce qui\b|\best-il pass|\bqu[eé] he\b", "", text)
+    return asks_what_was_done(text, says_little=_SAYS_LITTLE | _LAST) and not _OF_OTHERS.search(nobodys)
 
 
 def _is_small_talk(text: str) -> bool:

@@ -68,9 +68,10 @@ _NO_TOMORROW: Final = "".join(
 """What stands before "morgen" and "mañana" where they are the morning."""
 
 _NEXT: Final = r"(?:next|coming|upcoming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])"
+_DID: Final = r"did\b(?! (?:i|we) (?:want|plan|need|have|mean)\b)"  # but for "What did we plan?"
 _PAST_VERB: Final = re.compile(
     r"\b(?:was(?! hat\b| vor\b| (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)"
-    r"|were|went|had|did|saw|met|ate|came|(?<!ve )(?<!'s )(?<!has )got|hatten?|waren"
+    rf"|were|went|had|{_DID}|saw|met|ate|came|(?<!ve )(?<!ve i )(?<!ve we )(?<!'s )(?<!has )got|hatten?|waren"
     r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)|fuimos|fui|hice"
     r"|(?:(?:habe?|haben) (?:ich|wir)|was hat) (?:[^.?\s]+\s+){0,16}(?:\w{2,4})?"
     r"(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
@@ -118,7 +119,6 @@ _NO_DAYS: Final = re.compile(
 
 _OTHER_DAYS: Final = datetime(1901, 1, 1, tzinfo=UTC), datetime(1902, 6, 20, tzinfo=UTC)
 """Two days before all dates that texts tell: what these name is the same on both."""
-
 
 _LASTING: Final = re.compile(
     rf"\b(?:(?:has|have|hasn't|haven't|'ve|'s been)\b[^.;]* for|seit|depuis|desde hace) {NUMBER} {UNIT}\b"
@@ -608,7 +608,7 @@ _ASKS_FOR_PLANS: Final = re.compile(
     r"|(?:hab(?:e|en)?|bin|sind) (?:ich|wir)|steh(?:t|en)|liegt|geplant|mach(?:e|en) (?:ich|wir)|termine?|kalender"
     r"|gibt es|was ist|ai-je|j'ai|prevu\w*|programme|fais|faire|rendez-vous|tengo|tenemos|planes|hay|hago|citas?)\b"
 )
-_OF_WHAT_WAS: Final = re.compile(r"\bdid (?:i|we)\b(?! (?:want|plan|need|have|mean)\b)|(?<!\bon )\bfait\b|ました")
+_OF_WHAT_WAS: Final = re.compile(rf"\b{_DID} (?:i|we)\b|(?<!\bon )\bfait\b|ました")
 _CJK_PLANNING: Final = re.compile(
     r"安排|计划|計劃|行程|日程|打算|要做|有(?:什么|什麼|啥)?事|做什么|做什麼|有什么|有什麼|予定|スケジュール|何が|何か|何を"
 )
@@ -625,12 +625,12 @@ tell remind remember weisst noch qu fin ai avons fait passe hice hicimos hecho p
 _DOING_WORDS: Final = frozenset(_DOING.split()).union(NUMBERS, *(word.split() for word in _DAYS_ON))
 _ASKS_WHAT_WAS_DONE: Final = re.compile(
     r"\b(?:what|how|where|was|wie|wo|qu|que|comment|ou|como|donde)\b.*\b"
-    r"(?:did (?:i|we)(?! (?:want|plan|need|have to|mean)\b)|(?:i|we) (?:did|was|were)"
-    r"|(?:have|'ve|had) (?:i|we) (?:done|been)|(?:was|were) (?:i|we|my|our|last|the|yesterday)|happened"
+    rf"(?:{_DID} (?:i|we)|(?:i|we) (?:did|was|were)|(?:have|'ve|had) (?:i|we) (?:done|been)"
+    r"|(?:was|were) (?:i|we|my|our|last|the|yesterday)(?! going to\b)|happened"
     r"|(?:habe?n?|hatten?) (?:ich|wir) .*(?:ge\w+|unternommen|erlebt|verbracht)"
-    r"|(?:ich|wir) .*(?:gemacht|getan|unternommen|erlebt) haben?|(?:ist|war) .*(?:los|passiert|geschehen)|gab es"
+    r"|(?:ich|wir) .*(?:gemacht|getan|unternommen|erlebt) haben?|(?:ist|war) .*(?:passiert|geschehen)|war .*los|gab es"
     r"|war(?:en)? (?:ich|wir|mein|unser|das|die|der|gestern|letzte)\w*"
-    r"|(?:ai-je|avons-nous|j'ai|on a|nous avons) fait|s'est passe|hice|hicimos|(?:he|hemos) hecho|paso)\b"
+    r"|(?:ai-je|avons-nous|j'ai|on a|nous avons) fait|s'est(?:-il)? passe|hice|hicimos|(?:he|hemos) hecho|paso)\b"
 )
 _CJK_DONE: Final = re.compile(
     r"[做干][了过過]些?(?:什么|什麼|啥)|[做干](?:什么|什麼|啥)了|[发發]生了?(?:什么|什麼)事?|[过過]得怎[么麼][样樣]"

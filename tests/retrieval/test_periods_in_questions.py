@@ -164,7 +164,9 @@ def deeds():
         ("What did I do on 24 February?", ["repaired", "piano", "Lisbon"]),
         ("What did I do yesterday?", ["piano", "Greek"]),
         ("Qu'est-ce que j'ai fait hier ?", ["piano", "Greek"]),
+        ("Que s’est-il passé hier ?", ["piano", "Greek"]),
         ("¿Qué hice ayer?", ["piano", "Greek"]),
+        ("¿Qué he hecho este fin de semana?", ["Tosca", "sunglasses", "ninety", "piano", "Lisbon"]),
         ("我昨天做了什么？", ["piano", "Greek"]),
         ("昨日は何をしましたか？", ["piano", "Greek"]),
         ("What did I do on 3 March?", ["piano", "Greek"]),
@@ -194,6 +196,8 @@ def test_a_fact_tells_what_was_done_by_the_day_since_which_it_holds(deeds):
         *("What did I buy last week?", "What did Anna do last week?", "What did she do yesterday?", "What did I do?"),
         *("What did I want to do today?", "What happened to the boiler last week?", "What am I doing today?"),
         *("Was hat er gestern gemacht?", "Wie war der Film gestern?", "我上周买了什么？", "今天要做什么？"),
+        *("What did I have on 6 March?", "What were we going to do on Friday?", "Was ist am Freitag los?"),
+        *("Qu'a-t-il fait hier ?", "What did he do yesterday?"),
         *("What did we do last summer?", "What have I done since May?"),
     ],
 )

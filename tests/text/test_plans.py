@@ -192,6 +192,11 @@ def test_a_weekend_is_to_come_unless_its_own_sentence_is_told_in_the_past(text):
 def test_who_asks_what_another_plans_asks_of_the_next_such_day():
     assert told("Was hat Anna am Freitag vor?") == [("2026-03-06", "2026-03-07")]
     assert told("Haben wir am Freitag schon was vor?") == [("2026-03-06", "2026-03-07")]
+    assert (
+        told("What have I got on Friday?")
+        == told("What did we want to do on Friday?")
+        == [("2026-03-06", "2026-03-07")]
+    )
     assert told("Was hat Anna am Freitag gemacht?") == []
 
 
@@ -287,7 +292,7 @@ Was steht morgen an?|Habe ich heute Termine?|Was mache ich am Wochenende?|Qu'est
 Qu'est-ce qui est prévu demain ?|¿Qué tengo mañana?|¿Qué planes tengo esta semana?|我今天有什么安排？|明天有什么事？
 今日の予定は？|明日の予定を教えて|¿Qué tengo este fin de semana?|Was mache ich am Monatsende?
 Was habe ich nächste Woche vor?|Was steht nächstes Wochenende an?|Was liegt morgen an?|Bin ich am Freitag verabredet?
-Am I free on Thursday?|Habe ich am Donnerstag frei?|¿Qué tengo la semana que viene?|¿Qué tengo el próximo viernes?
+What did I have on 6 March?|Was ist am Freitag los?|Was ist heute los?|Am I free on Thursday?|Habe ich am Donnerstag frei?|¿Qué tengo la semana que viene?|¿Qué tengo el próximo viernes?
 Qu'est-ce que j'ai la semaine prochaine ?|Qu'est-ce qu'on fait ce week-end ?|Was steht am Freitag auf dem Programm?|我五月有什么安排？
 Was steht Ende Mai an?|What's due in the next two weeks?|Was steht in den nächsten zwei Wochen an?|¿Qué hay a finales de mayo?|Qu'est-ce que j'ai fin mai ?
 ¿Qué tengo en las próximas dos semanas?|Qu'est-ce que j'ai dans les deux prochaines semaines ?
