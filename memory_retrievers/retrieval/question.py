@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from memory_retrievers.text.analysis import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyze
 from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
 from memory_retrievers.text.languages import COMMON_WORDS, LOCAL_STOP_WORDS, language_of, relatives_in, without_accents
-from memory_retrievers.text.periods import MONTHS, PERIOD_WORDS, Period, periods, plain
+from memory_retrievers.text.periods import MONTHS, PERIOD_WORDS, Period, month_of, periods, plain
 from memory_retrievers.text.plans import asked_days, asks_for_plans, asks_what_was_done, days_behind
 
 _ENGLISH: Final = {
@@ -227,7 +227,8 @@ class Question:
         if _asks_what_was_said(question):
             return replace(question, asks_what_was_said=True)
         if not (as_specified or now is None) and _asks_what_was_done(text):
-            behind = days_behind(text, today=now)
+            months = (month_of(each.month, now, year=each.year) for each in question.dates if each.month)
+            behind = days_behind(text, today=now) or tuple(months)
             if behind and all(each.until - each.since <= _A_MONTH for each in behind):
                 return replace(question, asks_what_was_said=True, dates=(), periods=behind, behind=behind)
         if ahead and asks_for_plans(text, says_little=_SAYS_LITTLE):

@@ -626,7 +626,7 @@ _DOING_WORDS: Final = frozenset(_DOING.split()).union(NUMBERS, *(word.split() fo
 _ASKS_WHAT_WAS_DONE: Final = re.compile(
     r"\b(?:what|how|where|was|wie|wo|qu|que|comment|ou|como|donde)\b.*\b"
     rf"(?:{_DID} (?:i|we)|(?:i|we) (?:did|was|were)|(?:have|'ve|had) (?:i|we) (?:done|been)"
-    r"|(?:was|were) (?:i|we|my|our|last|the|yesterday)(?! going to\b)|happened"
+    r"|(?:was|were) (?:i|we|my|our|last|the|yesterday)(?! going to\b)|happened(?! to\b)"
     r"|(?:habe?n?|hatten?) (?:ich|wir) .*(?:ge\w+|unternommen|erlebt|verbracht)"
     r"|(?:ich|wir) .*(?:gemacht|getan|unternommen|erlebt) haben?|(?:ist|war) .*(?:passiert|geschehen)|war .*los|gab es"
     r"|war(?:en)? (?:ich|wir|mein|unser|das|die|der|gestern|letzte)\w*"

@@ -171,6 +171,8 @@ def deeds():
         ("昨日は何をしましたか？", ["piano", "Greek"]),
         ("What did I do on 3 March?", ["piano", "Greek"]),
         ("What did I do three days ago?", ["ninety", "sunglasses", "piano", "Lisbon"]),
+        ("What did I do in February?", ["fun", "Lisbon", "repaired", "piano", "sunglasses", "Tosca"]),
+        ("Was habe ich im Januar gemacht?", []),
         ("What did I do on 2 January?", []),
     ],
 )
@@ -197,7 +199,7 @@ def test_a_fact_tells_what_was_done_by_the_day_since_which_it_holds(deeds):
         *("What did I want to do today?", "What happened to the boiler last week?", "What am I doing today?"),
         *("Was hat er gestern gemacht?", "Wie war der Film gestern?", "我上周买了什么？", "今天要做什么？"),
         *("What did I have on 6 March?", "What were we going to do on Friday?", "Was ist am Freitag los?"),
-        *("Qu'a-t-il fait hier ?", "What did he do yesterday?"),
+        *("Qu'a-t-il fait hier ?", "What did he do yesterday?", "What happened to April?"),
         *("What did we do last summer?", "What have I done since May?"),
     ],
 )
