@@ -87,7 +87,7 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
         lifespan=partial(_lifespan, worker=chosen.worker),
     )
     app.state.memory, app.state.metrics, app.state.document = memory, metrics, None
-    app.state.processing = None
+    app.state.processing, app.state.running = None, set()
     app.state.readiness = SharedCheck(seconds=_READY_SECONDS, clock=time.monotonic)
     routers = (routes.read_routes, routes.write_routes, routes.tool_routes(allow_scopes=chosen.allow_scopes), watching)
     for router in routers:
@@ -130,6 +130,7 @@ async def _lifespan(app: FastAPI, *, worker: bool) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        await asyncio.gather(*app.state.running, return_exceptions=True)  # also what nobody waits for any more
         await run_in_threadpool(memory.close)  # the worker ends its piece of work first
 
 
@@ -152,8 +153,7 @@ def _document(app: FastAPI) -> bytes:
         if app.state.document is None:
             described = offering(app.openapi(), own_categories(app.state.memory) or ())
             app.state.document = bytes(UTF8JSONResponse(described).body)
-        made: bytes = app.state.document
-        return made
+        return bytes(app.state.document)
 
 
 @watching.get("/readyz")
@@ -239,10 +239,7 @@ def serve(
 
 
 _ENDING: Final = HTTPError(
-    503,
-    "Busy",
-    "the server is ending, and finishes what was begun: ask again, a write under the same Idempotency-Key",
-    headers={"Retry-After": "1"},
+    503, "Busy", "the server ends when this is done: ask again with its Idempotency-Key", headers={"Retry-After": "1"}
 )
 
 MAX_HEADER_BYTES: Final = 16_384

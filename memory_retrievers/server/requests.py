@@ -7,7 +7,9 @@ knows of it too: there the answer is made anew from the memories, or says that i
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -122,7 +124,7 @@ class RequestContext:
 
     def __init__(self, request: Request) -> None:
         shared = request.app.state
-        self._scope = request.scope
+        self._scope, self._running = request.scope, shared.running
         self.memory: AgentMemory = shared.memory
         self.metrics: Metrics = shared.metrics
         self.readiness: SharedCheck = shared.readiness
@@ -130,10 +132,7 @@ class RequestContext:
         self.processing: CapacityLimiter | None = shared.processing
 
     async def run(self, work: Callable[[], ResultT], *, among: CapacityLimiter | None = None) -> ResultT:
-        """Run work on the memory in a thread; it is finished also when the sender has left or the server is to end.
-
-        It is one of the threads of all requests, or ``among`` others.
-        """
+        """Run work in a thread of all requests, or ``among`` others; its sender or server may end before it does."""
         asked = time.perf_counter()
 
         def measured() -> ResultT:
@@ -143,7 +142,10 @@ class RequestContext:
             with timed("memory"), traced(timed), acting_as(Channel.HTTP), in_our_words():
                 return work()
 
-        return await to_thread.run_sync(measured, limiter=among)
+        begun = asyncio.ensure_future(to_thread.run_sync(measured, limiter=among))
+        self._running.add(begun)
+        begun.add_done_callback(self._running.discard)
+        return await asyncio.shield(begun)
 
     def make(self, answer: Callable[[], ResultT]) -> ResultT:
         """Make the answer from the result of the memory, and measure it."""
@@ -286,7 +288,7 @@ class Idempotency:
             kept.status = statuses[0] if statuses else None  # only now: until here it is under way
             if kept.status is None or not _is_success(kept.status):
                 self._drop(key)
-                if noted.is_noted:
+                if noted.is_noted and sys.exc_info()[0] is not asyncio.CancelledError:  # the work of that one goes on
                     await run_in_threadpool(self._requests.forget, noted)
             self._forget_old()
 

@@ -278,6 +278,37 @@ def test_a_request_that_outlasts_its_server_is_told_so(memory, monkeypatch, capl
     assert "Traceback" not in caplog.text
 
 
+def test_what_outlasts_its_server_is_finished_before_the_store_is_closed_and_not_done_again(memory, monkeypatch):
+    course, begun, done, add = [], threading.Event(), threading.Event(), type(memory).add_messages
+
+    def add_slowly(*args, **options):
+        queued = add(*args, **options)
+        begun.set()
+        assert done.wait(PATIENCE)
+        course.append("finished")
+        return queued
+
+    def ask(client):
+        body = of_alice(messages=[{"role": "user", "content": "My otter is ill."}])
+        return client.post("/api/v0/add_messages", json=body, headers={"Idempotency-Key": "monday"})
+
+    monkeypatch.setattr(type(memory), "add_messages", add_slowly)
+    monkeypatch.setattr(memory, "close", lambda: course.append("closed"))
+    with served(memory) as server, asking(server) as client, ThreadPoolExecutor(1) as other:
+        asked = other.submit(ask, client)
+        try:
+            assert begun.wait(PATIENCE)
+            server.end()
+            assert error_of(asked.result(PATIENCE)) == (503, "Busy")
+            time.sleep(0.2)  # in which it would be closed
+        finally:
+            done.set()
+    assert course == ["finished", "closed"]
+    with served(memory) as server, asking(server) as client:
+        assert error_of(ask(client)) == (409, "Conflict")
+    assert memory.stats("user/alice").queued_messages == 1
+
+
 def test_headers_without_end_are_refused_by_their_size(memory):
     with served(memory) as server, connected(server) as connection:
         connection.sendall(LINE + b"X-Long: " + b"a" * 200_000)
