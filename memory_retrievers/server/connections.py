@@ -174,7 +174,7 @@ class _Bounded(H11Protocol):
         others = [each for each in known if each.waits or each._stalled is not None]  # noqa: SLF001 - its own class
         if not others:
             return False
-        longest = min(others, key=lambda each: (not each.waits, each.waiting_since))
+        longest = min(others, key=lambda each: (each._stalled is not None, each.waiting_since))  # noqa: SLF001
         self.connections.discard(longest)
         longest.transport.abort()
         return True

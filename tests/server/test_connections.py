@@ -351,6 +351,19 @@ def test_who_takes_no_answer_keeps_nobody_out(memory):
             assert client.get("/healthz").status_code == 200
 
 
+def test_who_still_takes_an_answer_is_not_cut_while_another_only_waits(memory, monkeypatch):
+    monkeypatch.setattr("memory_retrievers.server.app._document", lambda _: b" " * 30_000_000)
+    with served(memory, max_connections=2) as server, connected(server) as slow, asking(server) as client:
+        slow.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        paused = lambda: [each.flow.write_paused and each.waits for each in server.connections]  # noqa: E731
+        until(lambda: paused() == [True], "its full buffer")
+        with connected(server) as waiting:
+            until(lambda: len(server.connections) == 2, "the connection")
+            assert client.get("/healthz").status_code == 200
+            assert end_of(waiting) == b""
+        assert len(end_of(slow)) > 30_000_000
+
+
 @contextlib.contextmanager
 def slow_senders(server):
     """Two hundred connections with a request that never comes to its end."""
