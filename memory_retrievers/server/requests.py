@@ -45,6 +45,7 @@ CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _OTHER: Final = "other"
+ResultT = TypeVar("ResultT")
 
 
 class Metrics:
@@ -116,9 +117,6 @@ def route_of(scope: Scope) -> str:
     return getattr(scope.get("route"), "path", _OTHER)
 
 
-ResultT = TypeVar("ResultT")
-
-
 class RequestContext:
     """One request: the memory that answers it, and what its sender may do."""
 
@@ -154,7 +152,6 @@ class RequestContext:
 
 
 CurrentRequest: TypeAlias = Annotated[RequestContext, Depends(RequestContext)]
-
 
 KEY_HEADER: Final = "idempotency-key"
 MAX_KEY_LENGTH: Final = 255

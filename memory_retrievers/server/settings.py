@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -248,11 +249,14 @@ class ServerSettings(TrafficSettings):
     shutdown_seconds: Annotated[int, Field(ge=1)] = 30
 
     def require_safe_address(self) -> None:
-        """Refuse to serve other machines without a token.
+        """Refuse to serve other machines without a token, or pages of which nobody knows whose they are.
 
         Raises:
-            ConfigurationError: The address is not this machine's own, and there are no tokens.
+            ConfigurationError: The address is not this machine's own, and there are no tokens; or an origin is none.
         """
+        for each in self.allowed_origins:
+            if not re.fullmatch(r"[a-z][a-z\d+.-]*://[^/?#*\sA-Z]+", each):
+                raise ConfigurationError(f"{each} is no origin of a page: write it like https://app.example.com")
         if not self.tokens and not is_loopback(self.host):
             raise ConfigurationError(
                 f"{self.host} can be reached from other machines: give tokens, or listen at 127.0.0.1"

@@ -184,6 +184,14 @@ def test_a_browser_is_told_that_an_allowed_page_may_ask_and_read_the_answer(memo
         assert set(wanted.split(",")) <= set(allowed)
 
 
+@pytest.mark.parametrize(
+    "origin", ["*", "null", "app.example.com", "https://app.example.com/", "https://App.example.com"]
+)
+def test_an_allowed_origin_that_no_page_is_of_or_every_page_may_have_is_refused(memory, origin):
+    with pytest.raises(ConfigurationError, match="write it like https"):
+        create_app(memory, settings=ServerSettings(allowed_origins=(origin,)))
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "memory.example.com"])  # noqa: S104 - refused
 def test_another_address_needs_a_token(memory, host):
     with pytest.raises(ConfigurationError, match="give tokens"):
