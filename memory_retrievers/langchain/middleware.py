@@ -25,7 +25,7 @@ from memory_retrievers.langchain.scope import ScopeSource, conversation_of, zone
 from memory_retrievers.langchain.turns import Recall, TurnMemory, going_on, is_summary
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
-from memory_retrievers.models.messages import IMAGE
+from memory_retrievers.models.messages import MEDIA
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.markdown import NOTES
 from memory_retrievers.retrieval.request import parse_zone
@@ -314,7 +314,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     def _recalled(self, run: RunRecall, messages: Sequence[BaseMessage]) -> Recalled:
         query = "" if run.asked is None else run.asked.text
         if run.asked is not None and not query:  # it may be in parts that LangChain takes for no text
-            query = "".join(each.content for each in self._turn.said([run.asked])).replace(IMAGE, "")
+            query = MEDIA.sub("", "".join(each.content for each in self._turn.said([run.asked])))
         asked = None if run.asked is None else run.asked.id
         if self._scene.format == "block":
             profile, known = self._turn.framed_profile(scope=run.scope)

@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Final, NamedTuple, Protocol, Self, TypeAlias, TypeGuard, TypeVar
@@ -17,16 +18,17 @@ from memory_retrievers.models.fields import MAX_ID_LENGTH, NonBlankText, ShortTe
 
 MessageT = TypeVar("MessageT")
 
-IMAGE = "[image]"
+MEDIA: Final = re.compile(r"\[(?:image|audio|file|video)\]")  # what is told of a part that is no text
 _MOST_OF_FILE: Final = 500_000  # characters of a text file of LangChain; what is said beside a longer one is kept alone
 _ROLES = {"human": "user", "ai": "assistant", "function": "tool", "chatbot": "assistant", "model": "assistant"}
 _TIME_KEYS = ("timestamp", "created_at")
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
+# what an open model thinks before its answer, where its server does not take it out of the text
 _THOUGHT: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
-"""What an open model thinks before its answer, where its server does not take it out of the text."""
-
 _CODE_RESULT: Final = "Result of executing the code given:"
-_IMAGES: Final = frozenset({"image", "image_url", "input_image"})
+_KINDS: Final = {"image_url": "image", "document": "file", "text-plain": "file", "video_url": "video"} | {
+    form + kind: kind for kind in ("image", "audio", "file", "video") for form in ("", "input_")
+}
 
 _NOT_USERS: Final = frozenset({"assistant", "tool", "system", "developer"})
 _NO_NAMES: Final = _NOT_USERS | {"user", *_ROLES}
@@ -68,10 +70,8 @@ def parse_conversation(conversation: object) -> str | None:
         raise ValidationError(f"conversation must be a text such as 'thread-7', not {type(conversation).__name__}")
     if not conversation.strip():
         raise ValidationError("conversation must not be blank: name it, or leave it out")
-    if len(conversation) > MAX_ID_LENGTH:
-        raise ValidationError(
-            f"conversation has {len(conversation)} characters, at most {MAX_ID_LENGTH} are allowed: use a shorter id"
-        )
+    if (size := len(conversation)) > (most := MAX_ID_LENGTH):
+        raise ValidationError(f"conversation has {size} characters, at most {most} are allowed: use a shorter id")
     try:
         return short(storable(conversation))
     except ValueError as error:
@@ -137,30 +137,36 @@ def read_llama_index(message: LlamaIndexMessage, *, include_tools: bool) -> Read
     elif role == "user" and not include_tools:
         parts = [part for part in parts if not part.startswith(_CODE_RESULT)]
     further = message.additional_kwargs
-    return _reading(role, parts, _times(further), name=further.get("name"), include_tools=include_tools)
+    return _reading(role, parts, _times(further), further, include_tools=include_tools)
 
 
 def _reading(
-    role: str, parts: Iterable[str], times: Iterable[datetime], *, name: object, include_tools: bool
+    role: str, parts: Iterable[str], times: Iterable[datetime], further: Mapping[str, object], *, include_tools: bool
 ) -> Reading | None:
-    ours = _ROLES.get(role, role)
+    ours, audio = _ROLES.get(role, role), further.get("audio")
     if ours == "assistant":
         parts = [_THOUGHT.sub("", part) for part in parts]
     content = "\n".join(part for part in parts if part.strip())
+    if not content and isinstance(audio, Mapping):  # a spoken answer
+        content = str(audio.get("transcript") or "").strip()
     if not content or not ours.strip() or (ours == "tool" and not include_tools):
         return None
-    return Reading(role=speaker_of(ours, name), content=content, timestamp=next(iter(times), None))
+    return Reading(role=speaker_of(ours, further.get("name")), content=content, timestamp=next(iter(times), None))
 
 
 def _block_text(block: Mapping[str, object], *, include_tools: bool) -> str:
     kind = block.get("type")
-    if kind in _TEXTS or (kind == "text-plain" and len(str(block.get("text"))) <= _MOST_OF_FILE):
-        return str(block.get("text") or "")
+    text = str(block.get("text") or "")
+    if kind in _TEXTS or (kind == "text-plain" and 0 < len(text) <= _MOST_OF_FILE):
+        return text
     if kind == "tool_call" and include_tools:
         given = block.get("args")
         arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
         return f"[tool call: {block.get('name')} {arguments}]"
-    return IMAGE if kind in _IMAGES else ""
+    told = (
+        _KINDS.get(str(block.get("mime_type")).partition("/")[0], "file") if kind == "media" else _KINDS.get(str(kind))
+    )
+    return f"[{told}]" if told else ""
 
 
 def _block_texts(blocks: Iterable[Mapping[str, object]], *, include_tools: bool) -> list[str]:
@@ -207,13 +213,9 @@ def _times(*sources: Mapping[str, object]) -> list[datetime]:
 def _time(value: object) -> datetime | None:
     """Read a time of a framework; one without a zone is in UTC, since its message must not be lost for it."""
     if isinstance(value, str):
-        try:
+        with suppress(ValueError):
             value = datetime.fromisoformat(value)
-        except ValueError:
-            return None
-    if not isinstance(value, datetime):
-        return None
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+    return (value if value.tzinfo else value.replace(tzinfo=UTC)) if isinstance(value, datetime) else None
 
 
 class Message(Value):
@@ -234,7 +236,7 @@ class Message(Value):
     def from_langchain(
         cls, message: LangChainMessage, *, include_tools: bool = False, without: Container[object] = ()
     ) -> Self | None:
-        """Convert a LangChain message: texts joined by newlines, ``[image]`` for an image, no thoughts; None if empty.
+        """Convert a LangChain message: texts, ``[image]`` for an image and so on, no thoughts; None if empty.
 
         Args:
             message: Any ``BaseMessage``; ``human`` becomes its ``name`` or else ``user``, ``ai`` becomes ``assistant``.
@@ -250,7 +252,8 @@ class Message(Value):
         blocks = (each for each in message.content_blocks if each["type"] != "tool_call" or each["name"] not in without)
         parts = _block_texts(map(_standard, blocks), include_tools=include_tools)
         times = _times(message.additional_kwargs, message.response_metadata)
-        said = _reading(role, parts, times, name=name, include_tools=include_tools)
+        further = {**message.additional_kwargs, "name": name}
+        said = _reading(role, parts, times, further, include_tools=include_tools)
         return None if said is None else cls(**said._asdict())
 
     @classmethod
@@ -269,8 +272,7 @@ mapping, or what a client answers with, such as ``completion.choices[0].message`
 
 _PLAIN_ROLES: Final = {"human": "user", "ai": "assistant"}
 _CALLS: Final = frozenset({"tool_calls", "function_call"})
-_CHAT_FIELDS: Final = _CALLS | {"name", "tool_call_id", "refusal", "audio", "annotations"}
-"""What a message of OpenAI's chat API may have beside its role and its content."""
+_CHAT_FIELDS: Final = _CALLS | {"name", "tool_call_id", "refusal", "audio", "annotations"}  # beside role and content
 
 
 def plain_message(given: object) -> object:
@@ -311,7 +313,7 @@ def _of_chat(given: dict[str, object]) -> dict[str, object] | None:
         content = [content]
     if not isinstance(role, str) or not isinstance(content, list | tuple):
         return plain
-    said = _reading(role, map(_part_text, content), (), name=given.get("name"), include_tools=False)
+    said = _reading(role, map(_part_text, content), (), given, include_tools=False)
     return None if said is None else {**plain, "role": said.role, "content": said.content}
 
 

@@ -184,10 +184,11 @@ def test_a_message_in_the_parts_of_a_provider_is_answered_from_memory_and_record
     content = [
         part | {"text": "What about the nightly import?"},
         {"type": "input_image", "image_url": "https://x/y.png"},
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
     ]
     agent_of(model, memory).invoke({"messages": [HumanMessage(content)]}, ALICE)
     assert "The nightly import" in tail_text(model.heard[0])
-    assert recorded(memory)[0] == ("user", "What about the nightly import?\n[image]")
+    assert recorded(memory)[0] == ("user", "What about the nightly import?\n[image]\n[audio]")
 
 
 def test_what_is_recalled_keeps_to_its_budget(memory, saying):

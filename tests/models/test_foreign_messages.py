@@ -19,8 +19,16 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
+from llama_index.core.base.llms.types import (
+    AudioBlock,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    VideoBlock,
+)
 from llama_index.core.base.llms.types import ChatMessage as LlamaMessage
-from llama_index.core.base.llms.types import ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock
 
 from memory_retrievers import Message
 from memory_retrievers.models.messages import messages_of
@@ -74,9 +82,45 @@ def test_a_text_that_langchain_has_as_a_file_is_what_was_said():
     said = Message(role="user", content="Keep this:\nThe cat is called Mitzi")
     assert Message.from_langchain(HumanMessage([{"type": "text", "text": "Keep this:"}, file])) == said
     beside = HumanMessage([{"type": "text", "text": "Keep this:"}, file | {"text": "long " * 200_001}])
-    assert Message.from_langchain(beside).content == "Keep this:"  # which is not lost with what is too long to be kept
+    # what is said is not lost with what is too long to be kept
+    assert Message.from_langchain(beside).content == "Keep this:\n[file]"
     elsewhere = {"type": "text-plain", "url": "https://example.com/a.txt", "text": None, "mime_type": "text/plain"}
-    assert Message.from_langchain(HumanMessage([elsewhere])) is None
+    assert Message.from_langchain(HumanMessage([elsewhere])).content == "[file]"
+
+
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        ({"type": "audio", "base64": PIXEL, "mime_type": "audio/wav"}, "[audio]"),
+        ({"type": "input_audio", "input_audio": {"data": PIXEL, "format": "wav"}}, "[audio]"),
+        ({"type": "file", "file": {"file_data": f"data:application/pdf;base64,{PIXEL}"}}, "[file]"),
+        ({"type": "input_file", "file_id": "a"}, "[file]"),
+        ({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": PIXEL}}, "[file]"),
+        ({"type": "video", "base64": PIXEL, "mime_type": "video/mp4"}, "[video]"),
+        ({"type": "video_url", "video_url": {"url": "https://example.com/a.mp4"}}, "[video]"),
+        ({"type": "media", "mime_type": "video/mp4", "data": PIXEL}, "[video]"),
+        ({"type": "media", "mime_type": "application/pdf", "data": PIXEL}, "[file]"),
+    ],
+)
+def test_what_is_heard_or_seen_is_told_as_such_also_where_nothing_else_is_said(block, told):
+    assert Message.from_langchain(HumanMessage([block])) == Message(role="user", content=told)
+    assert messages_of([{"role": "user", "content": [block]}]) == (Message(role="user", content=told),)
+
+
+def test_what_is_heard_or_seen_in_llama_index_is_told_as_such():
+    blocks = [AudioBlock(audio=PIXEL.encode()), DocumentBlock(data=PIXEL.encode()), VideoBlock(video=PIXEL.encode())]
+    told = [Message.from_llama_index(LlamaMessage(role="user", blocks=[each])).content for each in blocks]
+    assert told == ["[audio]", "[file]", "[video]"]
+
+
+@pytest.mark.parametrize(("content", "kept"), [("", "It is green."), ("Green.", "Green.")])
+def test_a_spoken_answer_is_kept_as_its_transcript(content, kept):
+    audio = {"id": "a", "data": PIXEL, "transcript": "It is green.", "expires_at": 1}
+    answer = AIMessage(content, additional_kwargs={"audio": audio})
+    assert Message.from_langchain(answer) == Message(role="assistant", content=kept)
+    (plain,) = messages_of([{"role": "assistant", "content": content or None, "audio": audio}])
+    assert plain.content == kept
+    assert Message.from_langchain(AIMessage("", additional_kwargs={"audio": {"id": "a", "transcript": None}})) is None
 
 
 def test_llama_index_text_blocks_are_joined_and_an_image_is_told_as_such():

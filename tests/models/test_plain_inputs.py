@@ -31,7 +31,7 @@ CHAT = [
     {"role": "user", "content": ({"type": "input_text", "text": "To Nantes."}, "In May.")},
     {"role": "assistant", "content": None, "refusal": "I cannot say."},
 ]
-HEARD = [("Al", "I moved\n[image]"), ("assistant", "It rains."), ("user", "To Nantes.\nIn May.")]
+HEARD = [("Al", "I moved\n[image]\n[audio]"), ("assistant", "It rains."), ("user", "To Nantes.\nIn May.")]
 """Messages as OpenAI's client takes and gives them, and what is kept."""
 
 
