@@ -14,14 +14,14 @@ from typing import Annotated, ClassVar, Final, Literal, NotRequired, TypeAlias, 
 import pydantic
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.runtime import Runtime
 from langgraph.typing import ContextT
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.worker import Process, process_queue, recording, without_repeats
-from memory_retrievers.langchain.scope import ScopeSource, conversation_of, zone_of
+from memory_retrievers.langchain.scope import ScopeSource, conversation_of, is_by_user, zone_of
 from memory_retrievers.langchain.turns import Recall, TurnMemory, going_on, is_summary
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
@@ -38,11 +38,8 @@ MessageT = TypeVar("MessageT", bound=BaseMessage)
 Placement: TypeAlias = Literal["tail", "system"]
 """Where recalled memories stand: behind the last message of the user, or in the system message."""
 
-MOST_RUNS: Final = 256
-"""Runs under way whose recall is kept; one that was dropped recalls once more."""
-
-MOST_COMPARED: Final = 1_000
-"""Messages that are new to a thread, and are compared with what its conversation ends with."""
+MOST_RUNS: Final = 256  # under way whose recall is kept; one that was dropped recalls once more
+MOST_COMPARED: Final = 1_000  # messages that are new to a thread, and are compared with what its conversation ends with
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class Recalled:
 class RunRecall:
     """Recalls once for a run, when the first of its model calls is made; ``asked`` is the user's last message."""
 
-    def __init__(self, scope: str, asked: HumanMessage | None) -> None:
+    def __init__(self, scope: str, asked: BaseMessage | None) -> None:
         self.scope, self.asked = scope, asked
         self._lock = threading.Lock()
         self._recalled: Recalled | None = None
@@ -234,7 +231,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
             return None
         known = set(done)
         new = [each for each in state["messages"] if each.id not in known]
-        while new and not isinstance(new[-1], HumanMessage):
+        while new and not is_by_user(new[-1]):
             new.pop()  # the agent's own words of this run
         return self._queued(new, new, done=done) if new else None
 
@@ -307,7 +304,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     def _run(self, messages: Sequence[BaseMessage]) -> RunRecall:
         conversation_of()  # a thread whose id cannot name a conversation is refused before the model is called,
         parse_zone(zone_of())  # and a time zone that nobody knows: each search of the run would fail
-        of_user = [message for message in reversed(messages) if isinstance(message, HumanMessage)]
+        of_user = [message for message in reversed(messages) if is_by_user(message)]
         asked = min(of_user, key=is_summary, default=None)  # the last; a summary may be all that is left of it
         return RunRecall(self._turn.scope_of(None), asked)
 
@@ -346,7 +343,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
 
 def _place_of(asked: str | None, messages: Sequence[BaseMessage]) -> int | None:
     """The place of the message that was asked or, where it is no longer there, of the last one of the user."""
-    of_user = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    of_user = [place for place, message in enumerate(messages) if is_by_user(message)]
     same = [place for place in of_user if asked is not None and messages[place].id == asked]
     return next(reversed(same or of_user), None)
 
@@ -360,7 +357,7 @@ def _with_text(message: MessageT, text: str) -> MessageT:
 
 def _last_turn(messages: Sequence[BaseMessage]) -> tuple[int, int, int]:
     """Where the last turn begins, where the user's words in it end, and where what others have answered since ends."""
-    asked = max((place for place, each in enumerate(messages, 1) if isinstance(each, HumanMessage)), default=0)
+    asked = max((place for place, each in enumerate(messages, 1) if is_by_user(each)), default=0)
     answers = [(place, each) for place, each in enumerate(messages, 1) if isinstance(each, AIMessage)]
     start = max((place for place, _ in answers if place < asked), default=0)
     return start, asked, max((place for place, each in answers if place > asked and not each.tool_calls), default=asked)

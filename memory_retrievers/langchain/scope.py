@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Annotated, Literal, Self, TypeAlias
 
 from langchain_core.callbacks import BaseCallbackManager
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig, ensure_config
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
@@ -25,12 +25,9 @@ None counts as absent."""
 CONTEXT_KEYS = ("scope", "user_id")
 """Fields of LangGraph's ``runtime.context`` that may hold a scope where no key of the configuration does."""
 
+# where LangGraph keeps the runtime of a run in its configuration; importing LangGraph for it would cost a second
 _RUNTIME_KEY = "__pregel_runtime"
-"""Where LangGraph keeps the runtime of a run in its configuration; importing LangGraph for it would cost a second."""
-
-_READ_KEY = "__pregel_read"
-"""Where it keeps what reads the state of the graph that a call is made in."""
-
+_READ_KEY = "__pregel_read"  # where it keeps what reads the state of the graph that a call is made in
 _THREAD_KEYS = ("thread_id",)
 _ZONE_KEY = "time_zone"
 
@@ -75,10 +72,15 @@ def zone_of(config: RunnableConfig | None = None) -> str | None:
     return None if zone is None else str(zone)
 
 
+def is_by_user(message: BaseMessage) -> bool:
+    """True for what a user says, also where it is a ``ChatMessage`` with that role."""
+    return isinstance(message, HumanMessage) or str(getattr(message, "role", "")).casefold() in {"user", "human"}
+
+
 def asked_in_run() -> tuple[Message, ...]:
     """What the user has said last to the agent whose run it is called in; nothing where that is not known."""
     with suppress(Exception):  # where there is no graph, or one without messages
-        said = [m for m in ensure_config()["configurable"][_READ_KEY]("messages") if isinstance(m, HumanMessage)]
+        said = [m for m in ensure_config()["configurable"][_READ_KEY]("messages") if is_by_user(m)]
         return tuple(filter(None, [Message.from_langchain(said[-1])]))
     return ()
 

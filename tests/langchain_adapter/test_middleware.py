@@ -22,7 +22,7 @@ from langchain.agents.middleware import (
 from langchain.agents.structured_output import ToolStrategy
 from langchain.tools import ToolRuntime
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -189,6 +189,19 @@ def test_a_message_in_the_parts_of_a_provider_is_answered_from_memory_and_record
     agent_of(model, memory).invoke({"messages": [HumanMessage(content)]}, ALICE)
     assert "The nightly import" in tail_text(model.heard[0])
     assert recorded(memory)[0] == ("user", "What about the nightly import?\n[image]\n[audio]")
+
+
+@pytest.mark.parametrize("role", ["user", "Human"])
+def test_a_chat_message_of_the_user_is_asked_with(memory, saying, role):
+    model = saying("In Lyon.", "Yes.")
+    agent = agent_of(model, memory)
+    for text in ("What about the nightly import?", "Is the nightly import well?"):
+        agent.invoke({"messages": [ChatMessage(text, role=role)]}, ALICE)
+        asked = [each for each in model.heard[-1] if isinstance(each, ChatMessage)][-1]
+        assert asked.content.startswith(f"{text}\n\n<memory>\n")
+    assert [text for _, text in recorded(memory)] == [
+        *("What about the nightly import?", "In Lyon.", "Is the nightly import well?", "Yes.")
+    ]
 
 
 def test_what_is_recalled_keeps_to_its_budget(memory, saying):
