@@ -71,10 +71,11 @@ if TYPE_CHECKING:
     from memory_retrievers.storage.items import StoredItems
     from memory_retrievers.tools.manager import MemoryManager
 
-
 Opener: TypeAlias = "Callable[[], AgentMemory]"
-_MEM0: Final = {"add": "add_messages or remember_fact", "search": "retrieve", "get_all": "list", "delete": "forget"}
-
+_MEM0: Final = {"search": "retrieve", "get_all": "list", "delete": "forget", "delete_all": "forget_scope"} | {
+    "add": "add_messages or remember_fact",
+    "reset": "forget_scope for each of scopes(), and purge()",
+}
 _pickled: Final[weakref.WeakValueDictionary[str, Opener]] = weakref.WeakValueDictionary()
 
 

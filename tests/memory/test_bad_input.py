@@ -378,6 +378,7 @@ def test_names_are_a_list_of_names(wrong):
 
 def test_a_call_of_mem0_is_told_what_to_call_here():
     here = {"add": "add_messages or remember_fact", "search": "retrieve", "get_all": "list", "delete": "forget"}
+    here |= {"delete_all": "forget_scope", "reset": r"forget_scope for each of scopes\(\), and purge\(\)"}
     with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
         for name, ours in here.items():
             with pytest.raises(AttributeError, match=rf"^'AgentMemory' object has no attribute '{name}': call {ours}$"):
