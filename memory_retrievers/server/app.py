@@ -49,8 +49,6 @@ from memory_retrievers.tools.tool import FAILURES, own_categories
 watching = APIRouter(tags=["Watch"])
 
 _making_document: Final = threading.Lock()
-_READY_SECONDS: Final = 1.0
-_ANY_SCOPE: Final = "readiness"
 _PROCESSING_THREADS: Final = 40  # as many as all other requests have together
 
 
@@ -88,7 +86,7 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
     )
     app.state.memory, app.state.metrics, app.state.document = memory, metrics, None
     app.state.processing, app.state.running = None, set()
-    app.state.readiness = SharedCheck(seconds=_READY_SECONDS, clock=time.monotonic)
+    app.state.readiness = SharedCheck(seconds=1.0, clock=time.monotonic)
     routers = (routes.read_routes, routes.write_routes, routes.tool_routes(allow_scopes=chosen.allow_scopes), watching)
     for router in routers:
         app.include_router(router)
@@ -135,6 +133,7 @@ async def _lifespan(app: FastAPI, *, worker: bool) -> AsyncIterator[None]:
 
 
 @watching.get("/healthz")
+@watching.head("/healthz", include_in_schema=False)
 async def healthz() -> Health:
     """Whether the server runs."""
     return Health(status="ok")
@@ -157,10 +156,11 @@ def _document(app: FastAPI) -> bytes:
 
 
 @watching.get("/readyz")
+@watching.head("/readyz", include_in_schema=False)
 async def readyz(request: CurrentRequest) -> Health:
     """Whether the store can be read, as of at most a second ago."""
     # No token is asked for, so it must cost next to nothing: one memory of a scope, and no count of anything.
-    await request.readiness.ask(lambda: request.run(lambda: request.memory.list(_ANY_SCOPE, limit=1)))
+    await request.readiness.ask(lambda: request.run(lambda: request.memory.list("readiness", limit=1)))
     return Health(status="ready")
 
 

@@ -139,6 +139,9 @@ def test_metrics_tell_latencies_per_stage_and_no_scope(client):
 def test_health_is_told_to_everybody(guarded):
     assert guarded.get("/healthz", headers={"Host": "a-name-of-its-own"}).json() == {"status": "ok"}
     assert guarded.get("/readyz").json() == {"status": "ready"}
+    for path in ("/healthz", "/readyz"):  # as `curl -I` and monitors ask
+        told, whole = guarded.head(path), guarded.get(path)
+        assert (told.status_code, told.content, told.headers) == (200, b"", whole.headers)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "[::1]:8000", "192.168.1.5:80", "memory.example.com"])
