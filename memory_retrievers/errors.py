@@ -50,9 +50,8 @@ READ_ONLY: Final = "this memory was opened read-only: open it without read_only=
 """What a store that is only looked into says to a change, on whichever backend."""
 
 
-_MOST_CHARACTERS: Final = 2_000
-_AT_THE_END: Final = 500
-"""Characters of a message, and how many of a longer one are its end, where it says what to do."""
+_MOST_CHARACTERS: Final = 2_000  # of a message
+_AT_THE_END: Final = 500  # how many of a longer one are its end, where it says what to do
 
 
 def _shortened(message: str) -> str:
@@ -183,8 +182,7 @@ class LanguageModelError(BackendError):
         self.raw = raw
 
 
-_SEGMENTS: Final = 12
-"""Of the path of a field so many segments are shown: one that is nested too deep has hundreds."""
+_SEGMENTS: Final = 12  # that are shown of the path of a field: one that is nested too deep has hundreds
 
 
 def _complaint(complaint: ErrorDetails, without: str | None) -> str:
@@ -197,6 +195,8 @@ def _complaint(complaint: ErrorDetails, without: str | None) -> str:
     shown = place if len(place) <= _SEGMENTS else (*place[:_SEGMENTS], "…")
     field = ".".join(map(str, shown))
     problem = complaint["msg"].removeprefix("Value error, ").replace("a valid tuple", "a valid list")
+    if complaint["type"] == "invalid-json-value":
+        problem = f"{type(complaint['input']).__name__} is no JSON: give a date as its isoformat(), a set as a list"
     return f"{field}: {problem}" if field else problem
 
 

@@ -1,5 +1,7 @@
 """The facts of a scope as a LangChain vector store."""
 
+from datetime import UTC, datetime
+
 import pytest
 from langchain_classic.retrievers import MultiVectorRetriever
 from langchain_core.documents import Document
@@ -287,3 +289,10 @@ def test_marginal_relevance_weighs_each_against_the_nearest_of_those_before(stor
 def test_arguments_of_marginal_relevance_are_checked(store, wrong):
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         store.max_marginal_relevance_search("tea", **wrong)
+
+
+@pytest.mark.parametrize("value", [datetime(2026, 3, 1, tzinfo=UTC), {"a"}, b"a"])
+def test_metadata_that_is_no_json_is_refused_with_its_key_and_what_to_give(store, value):
+    said = rf"^metadata\.when: {type(value).__name__} is no JSON: give a date as its isoformat\(\), a set as a list"
+    with pytest.raises(ValidationError, match=said):
+        store.add_texts(["a"], [{"when": value}])
