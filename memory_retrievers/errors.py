@@ -49,7 +49,6 @@ __all__ = [
 READ_ONLY: Final = "this memory was opened read-only: open it without read_only=True to change it"
 """What a store that is only looked into says to a change, on whichever backend."""
 
-
 _MOST_CHARACTERS: Final = 2_000  # of a message
 _AT_THE_END: Final = 500  # how many of a longer one are its end, where it says what to do
 
@@ -57,8 +56,7 @@ _AT_THE_END: Final = 500  # how many of a longer one are its end, where it says 
 def _shortened(message: str) -> str:
     if len(message) <= _MOST_CHARACTERS:
         return message
-    gap = " … "
-    return message[: _MOST_CHARACTERS - len(gap) - _AT_THE_END] + gap + message[-_AT_THE_END:]
+    return f"{message[: _MOST_CHARACTERS - 3 - _AT_THE_END]} … {message[-_AT_THE_END:]}"
 
 
 class MemoryRetrieversError(Exception):
@@ -197,6 +195,8 @@ def _complaint(complaint: ErrorDetails, without: str | None) -> str:
     problem = complaint["msg"].removeprefix("Value error, ").replace("a valid tuple", "a valid list")
     if complaint["type"] == "invalid-json-value":
         problem = f"{type(complaint['input']).__name__} is no JSON: give a date as its isoformat(), a set as a list"
+    if complaint["type"].startswith("datetime_"):
+        problem += ": give ISO 8601, such as 2026-03-01T09:00:00Z"
     return f"{field}: {problem}" if field else problem
 
 

@@ -82,3 +82,10 @@ def test_a_block_is_cut_to_its_tokens_and_its_detail_stands(call):
     assert len(call("retrieve_memory", query="rain", max_tokens=25).artifact["semantic"]) == 2
     assert call("context_pre_retrieve", query="rain in Lyon", max_tokens=0).content == ""
     assert call("retrieve_memory", query="rain", max_tokens=-1).is_error
+
+
+@pytest.mark.parametrize("value", ["yesterday", "2026-02-30", [1]])
+@pytest.mark.parametrize("name", ["retrieve_memory", "memory_list"])
+def test_a_time_that_is_none_is_answered_with_an_example_of_one(tool, name, value):
+    asked = {"query": "tea"} if name == "retrieve_memory" else {}
+    assert tool(name, since=value, **asked)["message"].endswith(": give ISO 8601, such as 2026-03-01T09:00:00Z")
