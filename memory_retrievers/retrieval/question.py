@@ -60,7 +60,8 @@ _FIRST_PERSON: Final = re.compile(
     r"|nuestr[oa]s?)\b|\bj['’]|(?<![给給帮幫诉訴教让讓替为為对對])我|私|わたし|僕|ぼく|俺|うちの"
 )
 _RECOMMENDATION: Final = re.compile(  # but for what somebody else has recommended: "What did Anna recommend to Tom?"
-    r"(?is)^(?!.*\b(?-i:(?:[Dd]id|[Dd]oes|[Hh]a[sd]|empfiehlt|recommande|recomienda) [A-ZÀ-Þ]\w"
+    r"(?is)^(?!.*\b(?-i:(?:[Dd]id|[Dd]oes|[Hh]a[sd]) [A-ZÀ-Þ]\w[^.?!:\n]{0,80}(?:recommend|suggest)"
+    r"|(?:empfiehlt|recommande|recomienda) [A-ZÀ-Þ]\w"
     r"|[A-ZÀ-Þ]\w+['’]s (?:recommend|suggest))).*\b(?:(?:recommend|suggest)(?!s\b)|empfiehl|recommande|recomiend)"
 )
 _HOW_TO: Final = re.compile(r"(?i)\b(?:how (?:do|can|could|should|would)|wie (?:kann|soll)) (?:i|we|ich|wir)\b")
@@ -180,7 +181,9 @@ class Question:
         [True, True, False, False]
         """
         is_whole = self.is_small_talk or self.is_personal or self.asks_for_all or self.asks_for_plans
-        return len(self.own_terms) <= 1 and not is_whole
+        if len(self.own_terms) > 1 or is_whole:
+            return False
+        return not (_asks_what_was_done(self.text) and days_behind(self.text, today=_ANY_DAY))
 
     @property
     def date_terms(self) -> frozenset[str]:

@@ -91,7 +91,7 @@ def score(
         question: The parsed query.
         settings: Weight of each list and boost; what weighs nothing is not computed.
         boosts: Boosts to add to the lists.
-        planned: How well the plans in each passage fit, shape (n,), as :func:`times.planned` gives it.
+        planned: How well the days in each passage fit, shape (n,), as :func:`times.planned` gives it.
     """
     # 1. the lists, which share a weight of 1
     bm25 = features.bm25(candidates, settings)

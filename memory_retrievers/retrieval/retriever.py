@@ -175,6 +175,9 @@ class HybridRetriever:
                 kept = of_its_time | {hit.memory.key for hit in semantic if hit.memory.key in kept and _recurs(hit)}
             if of_time or plan.question.asks_what_was_said:
                 kept |= of_time
+                if plan.question.behind:  # the days that an open one tells of are not read
+                    above = _relevant(episodic, request, calibration[Kind.EPISODIC])
+                    kept |= {hit.memory.key for hit in episodic if hit.memory.is_open and hit.memory.key in above}
             else:
                 kept |= _relevant(episodic, request, calibration[Kind.EPISODIC])
                 if is_auto and request.as_of is None and 0 < len(kept) < len(visible):

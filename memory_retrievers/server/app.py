@@ -321,12 +321,8 @@ class Guard:
         else:
             self._rate.take(access.name)
         if access is None:
-            raise HTTPError(
-                401,
-                "Unauthorized",
-                "send a token this server knows: Authorization: Bearer TOKEN",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+            message = "send a token this server knows: Authorization: Bearer TOKEN"
+            raise HTTPError(401, "Unauthorized", message, headers={"WWW-Authenticate": "Bearer"})
         return access
 
     def _check_host(self, headers: Headers) -> None:

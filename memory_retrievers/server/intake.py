@@ -17,9 +17,7 @@ from starlette.types import Message, Receive, Send
 from memory_retrievers.server.responses import RETRY_AFTER_SECONDS, HTTPError
 from memory_retrievers.server.settings import TrafficSettings
 
-_MAX_SENDERS: Final = 10_000
-"""Senders that are remembered; the one idle longest is forgotten first, and has a full allowance again."""
-
+_MAX_SENDERS: Final = 10_000  # that are remembered; the one idle longest is forgotten first, and may ask anew
 _MAX_DIGITS: Final = 18  # of a ``Content-Length``: Python itself refuses to read a number of thousands of digits
 
 
@@ -212,12 +210,8 @@ class BodyLimiter:
                 return
             others = self._held - own
             if others and others + size > self._settings.max_bodies_bytes:
-                raise HTTPError(
-                    503,
-                    "Busy",
-                    "too many large bodies are being read: come back, or send less at once",
-                    headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
-                )
+                message = "too many large bodies are being read: come back, or send less at once"
+                raise HTTPError(503, "Busy", message, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
             self._held, own = others + size, size
 
         try:
@@ -240,8 +234,5 @@ class BodyLimiter:
 def _check_width(body: bytes, *, most: int) -> None:
     """Refuse a large body with a character beyond U+FFFF, which makes its whole text take four bytes a character."""
     if len(body) > most and _WIDE.search(body):
-        raise HTTPError(
-            413,
-            "TooLarge",
-            f"the body is larger than {most} bytes and has characters beyond U+FFFF, such as emoji: send less at once",
-        )
+        wide = "has characters beyond U+FFFF, such as emoji: send less at once"
+        raise HTTPError(413, "TooLarge", f"the body is larger than {most} bytes and {wide}")

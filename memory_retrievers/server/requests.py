@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_OTHER: Final = "other"
 ResultT = TypeVar("ResultT")
 
 
@@ -114,7 +113,7 @@ class Metrics:
 
 def route_of(scope: Scope) -> str:
     """The route's own path, never what a caller made up: that would be a time series for each."""
-    return getattr(scope.get("route"), "path", _OTHER)
+    return getattr(scope.get("route"), "path", "other")
 
 
 class RequestContext:
@@ -157,9 +156,7 @@ KEY_HEADER: Final = "idempotency-key"
 MAX_KEY_LENGTH: Final = 255
 KEEP_BYTES: Final = 8_000_000  # of all answers together; the oldest go first
 MAX_ANSWER_BYTES: Final = 4_000_000  # of one answer: a longer one is not kept, only that the request was done
-
-_ENTRY_BYTES: Final = 1_000
-"""Bytes that a key takes beside its answer, roughly, so that many small answers are bounded too."""
+_ENTRY_BYTES: Final = 1_000  # that a key takes beside its answer, roughly: many small ones are bounded too
 
 
 @dataclass(slots=True)

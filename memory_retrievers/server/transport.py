@@ -55,8 +55,7 @@ def failure_of(answer: httpx.Response) -> MemoryRetrieversError:
     if not isinstance(sent, dict) or sent.get("error") is not True:
         return BackendError(f"the memory server answered with status {answer.status_code} and no word of ours")
     kind = _BY_NAME.get(str(sent.get("error_type"))) or _BY_STATUS.get(answer.status_code, BackendError)
-    message = str(sent.get("message", ""))
-    error = kind(message)
+    error = kind(str(sent.get("message", "")))
     details = sent.get("details")
     error.details = details if isinstance(details, dict) else None
     return error

@@ -77,7 +77,7 @@ _PAST_VERB: Final = re.compile(
     r"(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
     r"|was ist (?:[^.?\s]+\s+){0,16}(?:passiert|geschehen|gewesen)(?=\W*$))\b"
 )
-_SENTENCE: Final = r"(?<!\d)[.!?:;] |\n"
+_SENTENCE: Final = r"(?<!\d)(?<!\b[dms][rst])(?<!\bmrs)(?<!\.[a-z])[.!?:;] |\n"  # "Dr. Lee", "at 3 p.m. on"
 _PIECES: Final = re.compile(rf"{_SENTENCE}|, | (?:and|but|so|und|aber|et|mais|y|pero) "), re.compile(_SENTENCE)
 """What stands between clauses, and between sentences."""
 
@@ -457,7 +457,7 @@ _DATES: Final[tuple[Expression, ...]] = (
 """What names dates, the closer expressions first, and the periods by the day when it is said."""
 
 _AT_THE_WEEKEND: Final = re.compile(
-    rf"\b(?:the|my|our|on|over|am|mein|unser|{THIS}|le|mon|el|mi) (?:weekend|wochenende|week-end|fin de semana)\b"
+    rf"\b(?:the|my|our|on|over|am|das|mein|unser|{THIS}|le|mon|el|mi) (?:weekend|wochenende|week-end|fin de semana)\b"
     r"(?! (?:pasad|dernier))|(?<![上下每毎个個])[周週]末"
 )
 _EXPRESSIONS: Final[tuple[Expression, ...]] = (
@@ -618,7 +618,7 @@ _CJK_BESIDE: Final = re.compile(
 )
 _ASKING: Final = re.compile(r"[?？]|^\W*(?:what|was|qu|tell|show|list|zeig|sag|dime)|教えて|告诉我")
 _DOING: Final = """
-do done happen happened go went going on up spend spent get got anything something things
+do done happen happened go went on up anything something things
 gemacht getan los passiert geschehen unternommen erlebt verbracht hab mein meine unser unsere gab
 tell remind remember weisst noch qu fin ai avons fait passe hice hicimos hecho paso
 """
@@ -635,6 +635,10 @@ _ASKS_WHAT_WAS_DONE: Final = re.compile(
 _CJK_DONE: Final = re.compile(
     r"[做干][了过過]些?(?:什么|什麼|啥)|[做干](?:什么|什麼|啥)了|[发發]生了?(?:什么|什麼)事?|[过過]得怎[么麼][样樣]"
     r"|何を(?:しました|していました|した|してた)|何がありました|どうでした"
+)
+_BOUNDS: Final = re.compile(  # all days between them are asked for
+    r"\b(?:since|from|between|to (?=\w+day|\d)|through|until|till|before(?! yesterday)|after|seit|zwischen|bis|nach"
+    r"|depuis|entre|jusqu\w*|avant(?!-)|apres|a (?=\w+di\b)|desde|hasta|antes|al (?=\w+s\b)|despues)\b"
 )
 _CJK_DAYS_BEHIND: Final = re.compile("[昨前上先去天年]")
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
@@ -675,4 +679,4 @@ def asks_what_was_done(text: str, *, says_little: Container[str]) -> bool:
         return found > 0 and not _CJK_DAYS_BEHIND.sub("", _CJK_BESIDE.sub("", left))
     words = _WORD.findall(left)
     said = (word in _DOING_WORDS or word in PERIOD_WORDS or word in says_little for word in words)
-    return _ASKS_WHAT_WAS_DONE.search(left) is not None and all(said)
+    return _ASKS_WHAT_WAS_DONE.search(left) is not None and not _BOUNDS.search(left) and all(said)

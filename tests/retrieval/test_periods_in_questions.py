@@ -166,6 +166,7 @@ def deeds():
         ("Qu'est-ce que j'ai fait hier ?", ["piano", "Greek"]),
         ("Que s’est-il passé hier ?", ["piano", "Greek"]),
         ("¿Qué hice ayer?", ["piano", "Greek"]),
+        ("Wie war das Wochenende?", ["Tosca", "sunglasses", "ninety", "piano", "Lisbon"]),
         ("¿Qué he hecho este fin de semana?", ["Tosca", "sunglasses", "ninety", "piano", "Lisbon"]),
         ("我昨天做了什么？", ["piano", "Greek"]),
         ("昨日は何をしましたか？", ["piano", "Greek"]),
@@ -184,6 +185,16 @@ def test_what_was_done_is_what_was_told_then_and_what_was_told_later_of_it(deeds
     assert {hit.memory.id for hit in without_floor[: len(words)]} == {hit.memory.id for hit in found.episodic}
 
 
+def test_what_an_open_conversation_tells_of_the_time_is_not_left_out():
+    with AgentMemory.in_memory(clock=FixedClock(NOW)) as opened:
+        for hours, said in ((28, "Fixed the lamp"), (1, "Yesterday I went to the sauna with Priya.")):
+            told = NOW - timedelta(hours=hours)
+            opened.add_messages(SCOPE, [Message(role="user", content=said, timestamp=told)], conversation=said)
+            if hours > 1:
+                opened.flush(SCOPE)
+        assert told_by(opened, "What did I do yesterday?")[0] == ["Fixed the lamp", said]
+
+
 def test_a_fact_tells_what_was_done_by_the_day_since_which_it_holds(deeds):
     for query, facts in {
         "What did I do yesterday?": ["Ines sold her bicycle yesterday"],
@@ -200,7 +211,9 @@ def test_a_fact_tells_what_was_done_by_the_day_since_which_it_holds(deeds):
         *("Was hat er gestern gemacht?", "Wie war der Film gestern?", "我上周买了什么？", "今天要做什么？"),
         *("What did I have on 6 March?", "What were we going to do on Friday?", "Was ist am Freitag los?"),
         *("Qu'a-t-il fait hier ?", "What did he do yesterday?", "What happened to April?"),
-        *("What did we do last summer?", "What have I done since May?"),
+        *("What did we do last summer?", "What have I done since May?", "What did I spend yesterday?"),
+        *("What did I do from Monday to Thursday?", "What did I do after Monday?", "Was habe ich bis Montag gemacht?"),
+        *("Qu'ai-je fait de lundi a jeudi ?", "¿Qué hice del lunes al jueves?", "What did I do before Wednesday?"),
     ],
 )
 def test_a_question_that_names_what_was_done_is_found_by_it(query):

@@ -151,6 +151,7 @@ def test_each_memory_is_asked_what_it_takes(clock):
         ("Where do I live?", "Where do I live?"),
         ("thanks!", "thanks!"),
         ("Who sang at the wedding?", "Who sang at the wedding?"),
+        ("How was the weekend?", "How was the weekend?"),
     ],
 )
 def test_a_message_that_says_little_is_asked_with_the_one_before(memory, said, asked):

@@ -414,6 +414,8 @@ def test_what_everybody_may_know_recalls_nothing(months, question):
         ("私の犬の名前は？", True),
         ("Recommend a restaurant", True),
         ("It's wet.\nWhat does the guide suggest in Lisbon?", True),
+        ("Had Thai yesterday. Recommend something else for dinner", True),
+        ("Tom has Thursday off: recommend a restaurant", True),
         ("What book did Caroline recommend to Melanie?", False),
         ("Que recommande Élodie, who recommends Gina's suggestion?", False),
         ("How do I sort a list?", False),

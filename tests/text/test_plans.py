@@ -175,6 +175,7 @@ def test_a_plan_beside_what_is_over_is_one(text):
         *("On Friday, I went to the cinema", "Wir waren in Rom. Am Freitag haben wir Pizza gegessen."),
         *("At the weekend I was ill", "Am Wochenende waren wir wandern", "Ich war bis Mai in Rom"),
         *("We were in Rome until May", "Am Freitag sind wir gewandert. Ich war müde."),
+        *("I had a call with Dr. Lee on Friday and he's worried", "I saw Anna at 3 p.m. on Friday and she's well"),
     ],
 )
 def test_what_is_told_in_the_past_is_no_plan(text):
