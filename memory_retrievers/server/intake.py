@@ -201,7 +201,7 @@ class BodyLimiter:
                 is held of others (503).
         """
         own = 0
-        if headers.get("content-encoding", "identity").lower() != "identity":
+        if (headers.get("content-encoding") or "identity").lower() != "identity":
             raise _refusal("no body that is packed is read: send it without Content-Encoding")
 
         def grown(size: int) -> None:
