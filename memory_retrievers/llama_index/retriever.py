@@ -112,7 +112,8 @@ class MemoryRetriever(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         scope = scope_of(self._scope)
-        asked = asked_last(self._find.args[0], scope)  # where a tool of that chat asks, it is the question, no memory
+        # where a tool of that chat asks, it is the question, no memory; what was told is one
+        asked = [each for each in asked_last(self._find.args[0], scope) if {*"?？؟"} & {*each.content}]
         options = SearchOptions(time_zone=zone_of(self._time_zone), in_prompt=asked)
         return [*map(_node, self._find(query_bundle.query_str, scope=scope, **options))]
 

@@ -47,7 +47,6 @@ from memory_retrievers.tools.arguments import offering
 from memory_retrievers.tools.tool import FAILURES, own_categories
 
 watching = APIRouter(tags=["Watch"])
-
 _making_document: Final = threading.Lock()
 _PROCESSING_THREADS: Final = 40  # as many as all other requests have together
 

@@ -588,6 +588,14 @@ async def test_a_retriever_in_a_tool_does_not_find_the_question_that_it_is_calle
     assert "my home" not in prompts[2][-1].content
 
 
+def test_a_retriever_finds_what_was_told_to_a_chat_that_nobody_has_answered_yet(memory, chat):
+    chat.put(user("My sister marries in May."))
+    chat.put(user("When does my sister marry?"))
+    texts = "".join(node.text for node in MemoryRetriever(memory, scope="user/alice").retrieve("sister marries"))
+    assert "My sister marries in May." in texts
+    assert "When does my sister marry?" not in texts
+
+
 @looks_at_deprecated_attributes
 @pytest.mark.parametrize("is_same_object", [True, False])
 async def test_what_is_said_again_after_a_model_failed_is_stored_once(memory, scripted, is_same_object):
