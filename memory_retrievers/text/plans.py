@@ -77,8 +77,8 @@ _PAST_VERB: Final = re.compile(
     r"(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
     r"|was ist (?:[^.?\s]+\s+){0,16}(?:passiert|geschehen|gewesen)(?=\W*$))\b"
 )
-_SENTENCE: Final = r"(?<!\d)(?<!\b[dms][rst])(?<!\bmrs)(?<!\.[a-z])[.!?:;] |\n"  # "Dr. Lee", "at 3 p.m. on"
-_PIECES: Final = re.compile(rf"{_SENTENCE}|, | (?:and|but|so|und|aber|et|mais|y|pero) "), re.compile(_SENTENCE)
+_SENTENCE: Final = r"(?<!\d)(?<!\b[dms][rst])(?<!\bmrs)(?<!\.[a-z])(?:[.!?:]|(?<! );) |\n"  # " ; " is what was taken
+_PIECES: Final = re.compile(rf"{_SENTENCE}|, | (?:and|but|so|that|und|aber|et|mais|y|pero) "), re.compile(_SENTENCE)
 """What stands between clauses, and between sentences."""
 
 _NEAR: Final = 120  # characters of a clause or sentence before and behind a day
@@ -87,7 +87,7 @@ _AHEAD_VERB: Final = re.compile(
     r"(?:\b(?:i'm|(?:it|that|there|he|she)'s)|'ll|'re|\b(?:i am|is|are|will|must|should|comes?|coming|starts?"
     r"|arrives?|leaves?|(?:have|has|need|needs|want|going|got) to|(?:have|has) an?|remind me|kommt|kommen|muss|mussen"
     r"|soll|sollen|werden?|wird|wollen|fahren?|gehen?|treffen?|besuchen?|steht|findet|beginnt"
-    r"|(?:ist|sind)(?! (?:\S+ ){0,9}\w{0,6}ge\w{2,16}(?:t|en)\b)|vient|viennent|dois|devons|va|vais|allons|arrive"
+    r"|(?:bin|ist|sind)(?! (?:\S+ ){0,9}\w{0,6}ge\w{2,16}(?:t|en)\b)|vient|viennent|dois|devons|va|vais|allons|arrive"
     r"|viene|vienen|tengo|tenemos|voy|vamos|llega|hay))\b"
 )
 _NOT_AHEAD: Final = (

@@ -161,7 +161,8 @@ def test_what_lies_behind_or_is_no_day_is_left_out(text):
         *("I had lunch with Priya. The vet is on Friday.", "The dentist was closed, I'll go on Friday."),
         *("I got good news: the plumber comes on Friday", "I met Tom at work and we're going climbing on Friday"),
         *("Ich hatte Pech. Am Freitag muss ich wieder hin.", "Wir waren im Zoo, und am Freitag kommt Oma"),
-        "Hice la compra. El viernes viene mi prima.",
+        *("Hice la compra. El viernes viene mi prima.", "I was happy that Anna is coming on Friday"),
+        "Gestern war ich krank, am Freitag bin ich wieder da",
     ],
 )
 def test_a_plan_beside_what_is_over_is_one(text):
@@ -174,12 +175,17 @@ def test_a_plan_beside_what_is_over_is_one(text):
         *("We were in Rome. On Friday we visited the Vatican.", "It was great on Friday, I'm so happy"),
         *("On Friday, I went to the cinema", "Wir waren in Rom. Am Freitag haben wir Pizza gegessen."),
         *("At the weekend I was ill", "Am Wochenende waren wir wandern", "Ich war bis Mai in Rom"),
+        *("I was ill. It's good that we met on Friday", "Am Freitag bin ich früh heimgegangen. Ich war krank."),
         *("We were in Rome until May", "Am Freitag sind wir gewandert. Ich war müde."),
         *("I had a call with Dr. Lee on Friday and he's worried", "I saw Anna at 3 p.m. on Friday and she's well"),
     ],
 )
 def test_what_is_told_in_the_past_is_no_plan(text):
     assert told(text) == []
+
+
+def test_a_day_that_is_named_before_ends_no_sentence():
+    assert told("I was ill today and over the weekend") == [("2026-03-04", "2026-03-05")]
 
 
 @pytest.mark.parametrize(
