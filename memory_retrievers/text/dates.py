@@ -87,7 +87,7 @@ january february march april may june july august september october november dec
 gestern vorgestern heute morgen übermorgen mittwoch tagen wochen monaten jahren letzte letzten letzter letztes letztem
 nächste nächsten nächster nächstes nächstem vorige vorigen voriger voriges vorigem monats jahres monatsende jahresende
 übernächste übernächsten übernächster übernächstes übernächstem sonnabend sonnabends montag dienstag donnerstag freitag
-samstag sonntag montags dienstags donnerstags freitags samstags sonntags
+samstag sonntag montags dienstags mittwochs donnerstags freitags samstags sonntags
 hier hui demain il dans soir semaine semaines mois année derniere dernière dernier dernièr prochain
 prochaine lundi mardi mercredi jeudi vendredi samedi
 dimanche ayer anteayer hoy mañana hace pasado pasada viene lunes martes miércoles jueves viernes sábado domingo

@@ -131,6 +131,7 @@ SEPARATORS = (
         "어제 만났어요",
         "Wir waren gestern am See",
         "vor drei Tagen",
+        "Mittwochs schwimmen wir",
         "On s'est vus hier",
         "Fuimos ayer al lago",
         "la semana pasada",
