@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
@@ -22,8 +23,8 @@ from memory_retrievers.retrieval.request import parse_category, parse_relevance
 from memory_retrievers.retrieval.results import parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
 
-HIDDEN_KEYS = ("scope", "title", *SCORE_KEYS)
-"""Metadata kept out of prompts: the title is in the text, the others are for programs."""
+HIDDEN_KEYS = ("scope", "title", *SCORE_KEYS)  # of no use in prompts: the title is in the text, others are for programs
+_ASKS = re.compile(r"(?i)[?？؟]\s*$|^\W*(?:wh\w+|how|did|tell|show|list|we[rnm]|wann|wo|wie|welch\w+|qu\w+|dónde)\b")
 
 
 class MemoryRetriever(BaseRetriever):
@@ -113,7 +114,7 @@ class MemoryRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         scope = scope_of(self._scope)
         # where a tool of that chat asks, it is the question, no memory; what was told is one
-        asked = [each for each in asked_last(self._find.args[0], scope) if {*"?？؟"} & {*each.content}]
+        asked = [each for each in asked_last(self._find.args[0], scope) if _ASKS.search(each.content)]
         options = SearchOptions(time_zone=zone_of(self._time_zone), in_prompt=asked)
         return [*map(_node, self._find(query_bundle.query_str, scope=scope, **options))]
 

@@ -60,7 +60,7 @@ _FIRST_PERSON: Final = re.compile(
     r"|nuestr[oa]s?)\b|\bj['’]|(?<![给給帮幫诉訴教让讓替为為对對])我|私|わたし|僕|ぼく|俺|うちの"
 )
 _RECOMMENDATION: Final = re.compile(  # but for what somebody else has recommended: "What did Anna recommend to Tom?"
-    r"(?is)^(?!.*\b(?-i:(?:[Dd]id|[Dd]oes|[Hh]a[sd]) [A-ZÀ-Þ]\w[^.?!:\n]{0,80}(?:recommend|suggest)"
+    r"(?is)^(?!.*\b(?-i:(?:[Dd]id|[Dd]oes|[Hh]a[sd]) [A-ZÀ-Þ]\w(?:[^.?!:\n]|(?<=[DM]r)\.){0,80}(?:recommend|suggest)"
     r"|(?:empfiehlt|recommande|recomienda) [A-ZÀ-Þ]\w"
     r"|[A-ZÀ-Þ]\w+['’]s (?:recommend|suggest))).*\b(?:(?:recommend|suggest)(?!s\b)|empfiehl|recommande|recomiend)"
 )

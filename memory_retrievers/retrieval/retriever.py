@@ -26,7 +26,7 @@ from memory_retrievers.retrieval.results import MOST_FACTS, Profile, RecentResul
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages
 from memory_retrievers.text.dates import tells_time
-from memory_retrievers.text.plans import names_relative_day
+from memory_retrievers.text.plans import days_behind, names_relative_day
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
@@ -176,8 +176,7 @@ class HybridRetriever:
             if of_time or plan.question.asks_what_was_said:
                 kept |= of_time
                 if plan.question.behind:  # the days that an open one tells of are not read
-                    above = _relevant(episodic, request, calibration[Kind.EPISODIC])
-                    kept |= {hit.memory.key for hit in episodic if hit.memory.is_open and hit.memory.key in above}
+                    kept |= _tells_of_days(episodic, _relevant(episodic, request, calibration[Kind.EPISODIC]))
             else:
                 kept |= _relevant(episodic, request, calibration[Kind.EPISODIC])
                 if is_auto and request.as_of is None and 0 < len(kept) < len(visible):
@@ -348,6 +347,12 @@ def _of_its_time(hits: Iterable[RetrievedMemory[Any]], plan: RetrievalPlan) -> s
         return {hit.memory.key for hit in hits if hit.memory.kind is Kind.EPISODIC}
     evidence = {hit.memory.key: hit.explanation.evidence for hit in hits}
     return {key for key, each in evidence.items() if each is not None and each.dated}
+
+
+def _tells_of_days(hits: Iterable[RetrievedMemory[EpisodicMemory]], relevant: Container[MemoryKey]) -> set[MemoryKey]:
+    """Name the relevant conversations that are still open and tell of days gone by."""
+    ones = (hit.memory for hit in hits if hit.memory.is_open and hit.memory.key in relevant)
+    return {one.key for one in ones for it in one.messages if days_behind(it.content, today=one.end_at)}
 
 
 def _recurs(hit: RetrievedMemory[SemanticMemory]) -> bool:

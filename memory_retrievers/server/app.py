@@ -127,8 +127,11 @@ async def _lifespan(app: FastAPI, *, worker: bool) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await asyncio.gather(*app.state.running, return_exceptions=True)  # also what nobody waits for any more
-        await run_in_threadpool(memory.close)  # the worker ends its piece of work first
+        own = [each for each in app.state.running if each.get_loop() is asyncio.get_running_loop()]
+        try:
+            await asyncio.gather(*own, return_exceptions=True)  # also what nobody waits for any more
+        finally:
+            await run_in_threadpool(memory.close)  # the worker ends its piece of work first
 
 
 @watching.get("/healthz")
@@ -328,9 +331,8 @@ class Guard:
         """Refuse foreign hosts and origins: by DNS rebinding a page reaches this server under its own name alone."""
         host = headers.get("host", "")
         if not self._is_ours(_parsed("Host", f"//{host}").hostname or ""):
-            raise HTTPError(
-                403, "Forbidden", "this Host is not served here: start the server with it as an allowed host"
-            )
+            message = "this Host is not served here: start the server with it as an allowed host"
+            raise HTTPError(403, "Forbidden", message)
         origin = headers.get("origin")
         if origin is None or origin in self._settings.allowed_origins:
             return

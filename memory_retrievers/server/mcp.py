@@ -205,8 +205,7 @@ class McpOffer:
             return run_tool(spec, self._context, arguments)
 
 
-_ADDS: Final = frozenset({"memory_store", "memory_batch_store"})
-"""The tools that write and only add: nothing that was there is changed."""
+_ADDS: Final = frozenset({"memory_store", "memory_batch_store"})  # which write and change nothing that was there
 
 _REPEATABLE: Final = frozenset(
     {"memory_update", "memory_batch_update", "memory_delete", "memory_set_score", "memory_move"}

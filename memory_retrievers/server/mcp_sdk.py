@@ -31,8 +31,7 @@ _NAME: Final = "memory-retrievers"
 _INVALID_PARAMETERS: Final = -32602
 _INTERNAL_ERROR: Final = -32603
 _RESOURCE_NOT_FOUND: Final = -32002
-_SHUTDOWN_SECONDS: Final = 5
-"""Seconds that clients that stay may keep the server from ending; what is being written is finished in any case."""
+_SHUTDOWN_SECONDS: Final = 5  # that clients that stay may keep it from ending; what is written is finished anyway
 
 _Answer: TypeAlias = Callable[[McpOffer, Any], JsonObject]
 _ANSWERS: Final[tuple[tuple[str, str, _Answer], ...]] = (

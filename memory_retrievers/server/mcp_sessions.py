@@ -62,12 +62,8 @@ class McpEndpoint:
     async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         if self._tokens.admit(headers.get("authorization", "").encode("latin-1")) is None:
-            raise HTTPError(
-                401,
-                "AuthenticationError",
-                "send the bearer token of this server",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+            message = "send the bearer token of this server"
+            raise HTTPError(401, "AuthenticationError", message, headers={"WWW-Authenticate": "Bearer"})
         if scope["method"] != "POST":
             await self._app(scope, _empty(receive), send)
             return
@@ -195,12 +191,8 @@ class Sessions:
         if len(self._sessions) + self._beginning >= self._settings.max_sessions:
             outlived = self._idlest()
             if outlived is None:
-                raise HTTPError(
-                    503,
-                    "Busy",
-                    f"{self._settings.max_sessions} sessions are at work, as many as there may be: come back",
-                    headers={"Retry-After": str(_RETRY_AFTER_SECONDS)},
-                )
+                message = f"{self._settings.max_sessions} sessions are at work, as many as there may be: come back"
+                raise HTTPError(503, "Busy", message, headers={"Retry-After": str(_RETRY_AFTER_SECONDS)})
         begun: list[tuple[str, int]] = []
 
         async def noting_send(message: Message) -> None:

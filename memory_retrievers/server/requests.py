@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sys
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -130,9 +131,10 @@ class RequestContext:
 
     async def run(self, work: Callable[[], ResultT], *, among: CapacityLimiter | None = None) -> ResultT:
         """Run work in a thread of all requests, or ``among`` others; its sender or server may end before it does."""
-        asked = time.perf_counter()
+        asked, started = time.perf_counter(), threading.Event()
 
         def measured() -> ResultT:
+            started.set()
             self.metrics.note_stage(self._scope, "waiting", time.perf_counter() - asked)
             timed = partial(self.metrics.timed, self._scope)
             # in our words: of a record that the request describes
@@ -142,7 +144,12 @@ class RequestContext:
         begun = asyncio.ensure_future(to_thread.run_sync(measured, limiter=among))
         self._running.add(begun)
         begun.add_done_callback(self._running.discard)
-        return await asyncio.shield(begun)
+        try:
+            return await asyncio.shield(begun)
+        except asyncio.CancelledError:
+            if not started.is_set():  # it waits for a thread yet, for which no end of a server waits
+                begun.cancel()
+            raise
 
     def make(self, answer: Callable[[], ResultT]) -> ResultT:
         """Make the answer from the result of the memory, and measure it."""
@@ -247,9 +254,8 @@ class Idempotency:
         if kept.request != request:
             raise _other_request()
         if kept.status is None:
-            raise HTTPError(
-                409, "Conflict", "a request with this Idempotency-Key is under way", headers={"Retry-After": "1"}
-            )
+            message = "a request with this Idempotency-Key is under way"
+            raise HTTPError(409, "Conflict", message, headers={"Retry-After": "1"})
         if kept.too_long:
             raise _not_kept()
         return kept

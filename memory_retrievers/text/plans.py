@@ -72,6 +72,7 @@ _DID: Final = r"did\b(?! (?:i|we) (?:want|plan|need|have|mean)\b)"  # but for "W
 _PAST_VERB: Final = re.compile(
     r"\b(?:was(?! hat\b| vor\b| (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)"
     rf"|were|went|had|{_DID}|saw|met|ate|came|(?<!ve )(?<!ve i )(?<!ve we )(?<!'s )(?<!has )got|hatten?|waren"
+    r"|(?:i|we|he|she|they|it) (?!need|feed|speed)\w+ed|slept|said|told|lost|besuchten?|kam(?:en)?"
     r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)|fuimos|fui|hice"
     r"|(?:(?:habe?|haben) (?:ich|wir)|was hat) (?:[^.?\s]+\s+){0,16}(?:\w{2,4})?"
     r"(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
@@ -626,7 +627,7 @@ _DOING_WORDS: Final = frozenset(_DOING.split()).union(NUMBERS, *(word.split() fo
 _ASKS_WHAT_WAS_DONE: Final = re.compile(
     r"\b(?:what|how|where|was|wie|wo|qu|que|comment|ou|como|donde)\b.*\b"
     rf"(?:{_DID} (?:i|we)|(?:i|we) (?:did|was|were)|(?:have|'ve|had) (?:i|we) (?:done|been)"
-    r"|(?:was|were) (?:i|we|my|our|last|the|yesterday)(?! going to\b)|happened(?! to\b)"
+    r"|(?:was|were) (?:i|we|my|our|last|the|yesterday)(?! going to\b)|happened(?! to (?!me\b|us\b))"
     r"|(?:habe?n?|hatten?) (?:ich|wir) .*(?:ge\w+|unternommen|erlebt|verbracht)"
     r"|(?:ich|wir) .*(?:gemacht|getan|unternommen|erlebt) haben?|(?:ist|war) .*(?:passiert|geschehen)|war .*los|gab es"
     r"|war(?:en)? (?:ich|wir|mein|unser|das|die|der|gestern|letzte)\w*"

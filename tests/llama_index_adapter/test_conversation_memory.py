@@ -594,6 +594,9 @@ def test_a_retriever_finds_what_was_told_to_a_chat_that_nobody_has_answered_yet(
     texts = "".join(node.text for node in MemoryRetriever(memory, scope="user/alice").retrieve("sister marries"))
     assert "My sister marries in May." in texts
     assert "When does my sister marry?" not in texts
+    chat.put(user("Tell me when my sister marries"))
+    told = [node.text for node in MemoryRetriever(memory, scope="user/alice").retrieve("when my sister marries")]
+    assert not any("Tell me when" in text for text in told)
 
 
 @looks_at_deprecated_attributes

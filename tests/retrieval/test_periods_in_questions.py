@@ -163,6 +163,7 @@ def deeds():
         ("What did I do on Saturday?", ["Tosca", "sunglasses", "piano", "Lisbon"]),
         ("What did I do on 24 February?", ["repaired", "piano", "Lisbon"]),
         ("What did I do yesterday?", ["piano", "Greek"]),
+        ("What happened to me yesterday?", ["piano", "Greek"]),
         ("Qu'est-ce que j'ai fait hier ?", ["piano", "Greek"]),
         ("Que s’est-il passé hier ?", ["piano", "Greek"]),
         ("¿Qué hice ayer?", ["piano", "Greek"]),
@@ -192,6 +193,7 @@ def test_what_an_open_conversation_tells_of_the_time_is_not_left_out():
             opened.add_messages(SCOPE, [Message(role="user", content=said, timestamp=told)], conversation=said)
             if hours > 1:
                 opened.flush(SCOPE)
+        opened.add_messages(SCOPE, [Message(role="user", content="I will do nothing tomorrow")], conversation="plan")
         assert told_by(opened, "What did I do yesterday?")[0] == ["Fixed the lamp", said]
 
 

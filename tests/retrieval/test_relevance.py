@@ -417,6 +417,7 @@ def test_what_everybody_may_know_recalls_nothing(months, question):
         ("Had Thai yesterday. Recommend something else for dinner", True),
         ("Tom has Thursday off: recommend a restaurant", True),
         ("What book did Caroline recommend to Melanie?", False),
+        ("Did Dr. Lee recommend a diet?", False),
         ("Que recommande Élodie, who recommends Gina's suggestion?", False),
         ("How do I sort a list?", False),
         ("how can we stop climate change", False),

@@ -1,5 +1,6 @@
 """A real server on loopback, and clients that take their time."""
 
+import asyncio
 import contextlib
 import re
 import select
@@ -14,8 +15,9 @@ import uvicorn
 from patience import A_LONG_TIME, PATIENCE, until
 
 from memory_retrievers.models.results import Report
-from memory_retrievers.server import ServerSettings, create_app
+from memory_retrievers.server import ServerSettings, app, create_app
 from memory_retrievers.server.connections import configuration, listening
+from memory_retrievers.server.requests import RequestContext
 
 from .conftest import TOKENS, error_of, of_alice
 
@@ -307,6 +309,55 @@ def test_what_outlasts_its_server_is_finished_before_the_store_is_closed_and_not
     with served(memory) as server, asking(server) as client:
         assert error_of(ask(client)) == (409, "Conflict")
     assert memory.stats("user/alice").queued_messages == 1
+
+
+def test_what_only_waits_for_a_thread_is_not_begun_once_its_server_ends(memory, monkeypatch):
+    asked, course, done, run = [], [], threading.Event(), RequestContext.run
+
+    def counted(self, *args, **options):
+        asked.append(self)
+        return run(self, *args, **options)
+
+    def flush(*_):
+        course.append("begun")
+        assert done.wait(PATIENCE)
+        return Report()
+
+    def ask():
+        with asking(server) as client:
+            return error_of(client.post("/api/v0/process", json=of_alice(flush=True)))
+
+    monkeypatch.setattr(app, "_PROCESSING_THREADS", 1)
+    monkeypatch.setattr(RequestContext, "run", counted)
+    monkeypatch.setattr(type(memory), "flush", flush)
+    monkeypatch.setattr(memory, "close", lambda: course.append("closed"))
+    with served(memory) as server, ThreadPoolExecutor(3) as others:
+        answers = [others.submit(ask) for _ in range(3)]
+        try:
+            until(lambda: course and len(asked) == len(answers), "one at work, and two that wait")
+            server.end()
+            assert {each.result(PATIENCE) for each in answers} == {(503, "Busy")}
+        finally:
+            done.set()
+    assert course == ["begun", "closed"]
+
+
+async def test_a_store_is_closed_also_where_the_end_of_its_server_is_cut_off(memory, monkeypatch):
+    closed, ending, done = [], asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(memory, "close", lambda: closed.append(True))
+    served_app = create_app(memory, settings=ServerSettings(worker=False))
+
+    async def live():
+        async with served_app.router.lifespan_context(served_app):
+            served_app.state.running.add(asyncio.ensure_future(done.wait()))
+            ending.set()
+
+    life = asyncio.create_task(live())
+    await ending.wait()
+    life.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await life
+    assert closed == [True]
 
 
 def test_headers_without_end_are_refused_by_their_size(memory):

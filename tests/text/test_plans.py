@@ -177,6 +177,11 @@ def test_a_plan_beside_what_is_over_is_one(text):
         *("At the weekend I was ill", "Am Wochenende waren wir wandern", "Ich war bis Mai in Rom"),
         *("I was ill. It's good that we met on Friday", "Am Freitag bin ich früh heimgegangen. Ich war krank."),
         *("We were in Rome until May", "Am Freitag sind wir gewandert. Ich war müde."),
+        *("I was ill. Over the weekend I stayed in bed.", "Es war toll. Am Wochenende besuchte uns Oma."),
+        *(
+            "I was so tired. At the weekend I slept all day.",
+            "She told me on Friday that she is leaving, and I was sad",
+        ),
         *("I had a call with Dr. Lee on Friday and he's worried", "I saw Anna at 3 p.m. on Friday and she's well"),
     ],
 )
