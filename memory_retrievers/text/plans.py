@@ -72,7 +72,7 @@ _DID: Final = r"did\b(?! (?:i|we) (?:want|plan|need|have|mean)\b)"  # but for "W
 _PAST_VERB: Final = re.compile(
     r"\b(?:was(?! hat\b| vor\b| (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)"
     rf"|were|went|had|{_DID}|saw|met|ate|came|(?<!ve )(?<!ve i )(?<!ve we )(?<!'s )(?<!has )got|hatten?|waren"
-    r"|(?:i|we|he|she|they|it) (?!need|feed|speed)\w+ed|slept|said|told|lost|besuchten?|kam(?:en)?"
+    r"|(?:i|we) (?:stayed|painted|hiked|walked|watched|visited|played|cooked|cleaned)|slept|swam|besuchten?|kam(?:en)?"
     r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)|fuimos|fui|hice"
     r"|(?:(?:habe?|haben) (?:ich|wir)|was hat) (?:[^.?\s]+\s+){0,16}(?:\w{2,4})?"
     r"(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"

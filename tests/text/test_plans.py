@@ -161,6 +161,8 @@ def test_what_lies_behind_or_is_no_day_is_left_out(text):
         *("I had lunch with Priya. The vet is on Friday.", "The dentist was closed, I'll go on Friday."),
         *("I got good news: the plumber comes on Friday", "I met Tom at work and we're going climbing on Friday"),
         *("Ich hatte Pech. Am Freitag muss ich wieder hin.", "Wir waren im Zoo, und am Freitag kommt Oma"),
+        *("I booked a table for Friday", "Tom said the meeting is on Friday", "The vet told me to come back on Friday"),
+        *("We planned a picnic for Friday", "She promised to call on Friday", "I signed up for the race on Friday"),
         *("Hice la compra. El viernes viene mi prima.", "I was happy that Anna is coming on Friday"),
         "Gestern war ich krank, am Freitag bin ich wieder da",
     ],
