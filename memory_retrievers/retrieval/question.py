@@ -383,13 +383,19 @@ def _dates(text: str) -> Iterable[QueryDate]:
 def _resolved(dates: Iterable[QueryDate], named: Iterable[Period], now: datetime | None) -> Iterable[QueryDate]:
     """The dates with the years of months that have none: the latest that has begun, and of this month the last too.
 
-    Months at the ends of a period belong to it: in "from March to May", and in "March last year".
+    Months at the ends of a period belong to it: in "from March to May", and in "March last year". A later month behind
+    this one is of the same year: of "in March and April" both were last year, as long as it is March.
     """
+    dates = list(dates)
+    months = [date.month or 0 for date in dates if date.year is None]
     taken = {moment.month for period in named for moment in (period.since, period.until - timedelta(days=1))}
     for date in dates:
         if now is None or date.year is not None or date.month is None:
             yield date
         elif date.month not in taken:
-            yield date._replace(year=now.year if date.month <= now.month else now.year - 1)
-            if date.month == now.month:
+            is_this = date.month == now.month
+            has_begun = not is_this or max(months[months.index(now.month) :]) == now.month
+            if has_begun:
+                yield date._replace(year=now.year if date.month <= now.month else now.year - 1)
+            if is_this:
                 yield date._replace(year=now.year - 1)

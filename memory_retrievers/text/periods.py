@@ -61,7 +61,7 @@ _FORTNIGHT: Final = re.compile(r"\b(?:(?:an?|one) )?fortnight\b")
 _DAYS_BACK: Final = {
     **dict.fromkeys(("today", "tonight", "heute", "aujourd'hui", "hoy"), 0),
     **dict.fromkeys(("yesterday", "last night", "gestern", "hier", "ayer", "anoche"), 1),
-    **dict.fromkeys(("the day before yesterday", "vorgestern", "avant-hier", "anteayer", "antier"), 2),
+    **dict.fromkeys(("the day before yesterday", "vorgestern", "avant-hier", "anteayer", "antes de ayer", "antier"), 2),
 }
 _GERMAN: Final = re.compile(r"\b(?:ist|sind|war|hat|haben|habe|ich|wir|der|die|das|was|wer|wo|wie|wann|und)\b")
 """Among such words "hier" is no yesterday."""

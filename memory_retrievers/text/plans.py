@@ -69,10 +69,26 @@ _NO_TOMORROW: Final = "".join(
 
 _NEXT: Final = r"(?:next|coming|upcoming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])"
 _DID: Final = r"did\b(?! (?:i|we) (?:want|plan|need|have|mean)\b)"  # but for "What did we plan?"
+_ARRANGED: Final = (
+    r"(?:(?:(?:re)?(?:book|schedul|arrang|order)|plann|reserv|postpon|mov|push|shift|delay|extend|invit|sign|regist|ask"
+    r"|confirm|accept|offer|promis|decid|want|hop|mention|notic|reali[sz]|learn|remind|remember|check|add|chang|us)ed"
+    r"|told|said|heard|thought|knew|found|forgot|meant|got|made|took|gave|bought|brought|sent|paid|kept|chose|agreed)"
+)
+"""What is done or told today of another day, as far as it says: "I booked a table for Friday"."""
+_WAS_ARRANGED: Final = (
+    r"(?: \w+)? (?:(?:moved|pushed|shifted|postponed|extended|rescheduled|delayed)(?: from ;)? (?:to|until|till|by)"
+    r"|(?:booked|scheduled|rescheduled|planned|arranged|reserved|set) for|(?:told|asked|invited|reminded) to)\b"
+)
+_WENT: Final = (
+    "went|came|saw|met|ate|ran|flew|drove|rode|swam|slept|drank|sang|wrote|wore|woke|spoke|stood|taught|threw"
+)
+_DONE: Final = rf"(?:{_WENT}|won|lost|fell|felt|broke|spent|left|sold|(?!{_ARRANGED}\b)\w+[^\We]ed)"
+_PERSON: Final = r"(?:i|we|you|they|he|she|it)"
 _PAST_VERB: Final = re.compile(
     r"\b(?:was(?! hat\b| vor\b| (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)"
-    rf"|were|went|had|{_DID}|saw|met|ate|came|(?<!ve )(?<!ve i )(?<!ve we )(?<!'s )(?<!has )got|hatten?|waren"
-    r"|(?:i|we) (?:stayed|painted|hiked|walked|watched|visited|played|cooked|cleaned)|slept|swam|besuchten?|kam(?:en)?"
+    rf"(?!{_WAS_ARRANGED})|were(?!{_WAS_ARRANGED})|{_WENT}|had(?! to (?:move|postpone|book)\b)|{_DID}"
+    rf"|(?<!ve )(?<!ve i )(?<!ve we )(?<!'s )(?<!has )got(?!{_WAS_ARRANGED}| an appointment\b| a (?:slot|table)\b)"
+    rf"|{_PERSON} {_DONE}|hatten?|waren|besuchten?|kam(?:en)?"
     r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)|fuimos|fui|hice"
     r"|(?:(?:habe?|haben) (?:ich|wir)|was hat) (?:[^.?\s]+\s+){0,16}(?:\w{2,4})?"
     r"(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
@@ -89,8 +105,14 @@ _AHEAD_VERB: Final = re.compile(
     r"|arrives?|leaves?|(?:have|has|need|needs|want|going|got) to|(?:have|has) an?|remind me|kommt|kommen|muss|mussen"
     r"|soll|sollen|werden?|wird|wollen|fahren?|gehen?|treffen?|besuchen?|steht|findet|beginnt"
     r"|(?:bin|ist|sind)(?! (?:\S+ ){0,9}\w{0,6}ge\w{2,16}(?:t|en)\b)|vient|viennent|dois|devons|va|vais|allons|arrive"
-    r"|viene|vienen|tengo|tenemos|voy|vamos|llega|hay))\b"
+    r"|viene|vienen|tengo|tenemos|voy|vamos|llega|hay"
+    rf"|{_PERSON} (?!{_DONE}\b|{_ARRANGED}\b|was\b|were\b|had\b|did|could|would|have \w+(?:ed|en)\b)[a-z]{{2,}}"
+    rf"|[a-z]+[^\Ws]s (?=(?:on|next|this) (?:{any_of(WEEKDAYS)})\b))\b)"
 )
+_CJK_PAST: Final = re.compile(
+    "(?![^、，。！？,.!?;]*(?:[要会會就快订訂预預约約]|予約|約束))[^、，。！？,.!?;]*(?:了(?=[^、，。！？,.!?;吧])|ました|でした|かった|だった)"
+)
+"""What stands behind a day of the week that is told in the past, and is nothing arranged."""
 _NOT_AHEAD: Final = (
     r"last|past|since|(?:every|each)(?: other| second)?|an?(?= [mtwfs]\w+day)|any|eine[mn]|une?|le"
     r"|letzte[nrsm]?|vorige[nrsm]?|seit|jede[nrsm]?(?: zweite[nrsm]?)?|chaque|depuis|desde|cada(?: dos)?|los"
@@ -342,13 +364,13 @@ def _month(number: int, today: datetime) -> Period:
     return Period(since, months_on(since, 1))
 
 
-def _month_soon(match: re.Match[str], today: datetime) -> Period | None:
-    """A month that is named alone, or a part of it, unless it is so far that the last one may be meant."""
+def _months_soon(match: re.Match[str], today: datetime) -> list[Period]:
+    """Months without a year, or a part of one, unless they are so far that the last ones may be meant."""
     if _UNTIL_THEN.match(match[0]) and _is_past(match):
-        return None
-    (word,) = given(match)
-    month = _part_of(match[0], _month(MONTHS[word] if word in MONTHS else count_of(word), today))
-    return month if month.since < months_on(today.replace(day=1), _MONTHS_AHEAD) else None
+        return []
+    months = (_month(MONTHS[word] if word in MONTHS else count_of(word), today) for word in given(match))
+    first_too_far = months_on(today.replace(day=1), _MONTHS_AHEAD)
+    return [_part_of(match[0], month) for month in months if month.since < first_too_far]
 
 
 def _of_next_year(match: re.Match[str], today: datetime) -> Period | None:
@@ -398,6 +420,8 @@ def _bare_weekday(match: re.Match[str], today: datetime) -> Period | None:
 
 def _cjk_weekday(match: re.Match[str], today: datetime) -> Period | None:
     which, word = match.groups()
+    if not which and _CJK_PAST.match(match.string, match.end()):
+        return None
     week = _WHICH_ONE.get(which)
     return None if which and week is None else _weekday(CJK_WEEKDAYS[word], today, week=week)
 
@@ -554,10 +578,11 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     ),
     (
         re.compile(
-            rf"\b{_PART_OF_MONTH}({any_of(MONTHS)})\b(?!(?:,| of| de| del)? {WRITTEN_YEAR})"
+            rf"\b{_PART_OF_MONTH}({any_of(MONTHS)})(?: (?:and|or|und|oder|et|ou|y|o) ({any_of(MONTHS)}))?\b"
+            rf"(?!(?:,| of| de| del)? {WRITTEN_YEAR})"
             rf"|(?<!\d)(?<![\d去昨前每毎]年)({_CJK_MONTH})月(?!\d)[底末]?"
         ),
-        _month_soon,
+        _months_soon,
     ),
 )
 """The same, and what names days by the clock."""
@@ -582,6 +607,9 @@ _FROM: Final = re.compile(
 def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
     """The periods from today on that a question names: as in :func:`days_ahead`, and what is coming up in two weeks."""
     day, left, found = midnight(today), plain(text), days_ahead(text, today=today)
+    if re.search(r"\bdid (?:i|we)\b", left):  # a date that is so far ahead has been
+        dates, too_far = days_ahead(text, today=today, by_clock=False), months_on(day.replace(day=1), _MONTHS_AHEAD)
+        found = tuple(each for each in found if each not in dates or each.since < too_far)
     if not found:
         return (Period(day, day + timedelta(days=_SOON_DAYS)),) if _SOON.search(left) else ()
     if not _UNTIL.search(left):
@@ -619,27 +647,29 @@ _CJK_BESIDE: Final = re.compile(
 )
 _ASKING: Final = re.compile(r"[?？]|^\W*(?:what|was|qu|tell|show|list|zeig|sag|dime)|教えて|告诉我")
 _DOING: Final = """
-do done happen happened go went on up anything something things
+do done happen happened go going went been on up anything something things
 gemacht getan los passiert geschehen unternommen erlebt verbracht hab mein meine unser unsere gab
-tell remind remember weisst noch qu fin ai avons fait passe hice hicimos hecho paso
+tell remind remember weisst noch qu fin ai avons fait passe hice hicimos hecho paso pase
 """
 _DOING_WORDS: Final = frozenset(_DOING.split()).union(NUMBERS, *(word.split() for word in _DAYS_ON))
 _ASKS_WHAT_WAS_DONE: Final = re.compile(
     r"\b(?:what|how|where|was|wie|wo|qu|que|comment|ou|como|donde)\b.*\b"
     rf"(?:{_DID} (?:i|we)|(?:i|we) (?:did|was|were)|(?:have|'ve|had) (?:i|we) (?:done|been)"
-    r"|(?:was|were) (?:i|we|my|our|last|the|yesterday)(?! going to\b)|happened(?! to (?!me\b|us\b))"
+    r"|(?:was|were) (?:i|we|my|our|last|the|yesterday)(?! going to\b)|went on|(?:was|been|'s) going on"
+    r"|happened(?! to (?!me\b|us\b))"
     r"|(?:habe?n?|hatten?) (?:ich|wir) .*(?:ge\w+|unternommen|erlebt|verbracht)"
     r"|(?:ich|wir) .*(?:gemacht|getan|unternommen|erlebt) haben?|(?:ist|war) .*(?:passiert|geschehen)|war .*los|gab es"
-    r"|war(?:en)? (?:ich|wir|mein|unser|das|die|der|gestern|letzte)\w*"
-    r"|(?:ai-je|avons-nous|j'ai|on a|nous avons) fait|s'est(?:-il)? passe|hice|hicimos|(?:he|hemos) hecho|paso)\b"
+    r"|war(?:en)? (?:ich|wir|mein|unser|das|die|der|gestern|letzte)\w*|pas[eo]"
+    r"|(?:ai-je|avons-nous|j'ai|on a|nous avons) (?:fait|passe)|s'est(?:-il)? passe|hice|hicimos|(?:he|hemos) hecho)\b"
 )
+_SPENDING_TIME: Final = re.compile(r"\b((?:how|where) did (?:i|we)) spend\b|\b(did (?:i|we)) get up to\b")
 _CJK_DONE: Final = re.compile(
     r"[做干][了过過]些?(?:什么|什麼|啥)|[做干](?:什么|什麼|啥)了|[发發]生了?(?:什么|什麼)事?|[过過]得怎[么麼][样樣]"
     r"|何を(?:しました|していました|した|してた)|何がありました|どうでした"
 )
 _BOUNDS: Final = re.compile(  # all days between them are asked for
     r"\b(?:since|from|between|to (?=\w+day|\d)|through|until|till|before(?! yesterday)|after|seit|zwischen|bis|nach"
-    r"|depuis|entre|jusqu\w*|avant(?!-)|apres|a (?=\w+di\b)|desde|hasta|antes|al (?=\w+s\b)|despues)\b"
+    r"|depuis|entre|jusqu\w*|avant(?!-)|apres|a (?=\w+di\b)|desde|hasta|antes(?! de ayer)|al (?=\w+s\b)|despues)\b"
 )
 _CJK_DAYS_BEHIND: Final = re.compile("[昨前上先去天年]")
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
@@ -672,7 +702,7 @@ def asks_what_was_done(text: str, *, says_little: Container[str]) -> bool:
     >>> asks_what_was_done("What did I buy last week?", says_little={"what", "did"})
     False
     """
-    left = plain(text)
+    left = _SPENDING_TIME.sub(r"\1\2 do", plain(text))
     if len(left) > _LONGEST_QUESTION:
         return False
     if _BEYOND_LATIN.search(left):

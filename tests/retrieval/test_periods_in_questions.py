@@ -174,6 +174,11 @@ def deeds():
         ("What did I do on 3 March?", ["piano", "Greek"]),
         ("What did I do three days ago?", ["ninety", "sunglasses", "piano", "Lisbon"]),
         ("What did I do in February?", ["fun", "Lisbon", "repaired", "piano", "sunglasses", "Tosca"]),
+        ("How did I spend the weekend?", ["Tosca", "sunglasses", "ninety", "piano", "Lisbon"]),
+        ("What did we get up to at the weekend?", ["Tosca", "sunglasses", "ninety", "piano", "Lisbon"]),
+        ("What went on yesterday?", ["piano", "Greek"]),
+        ("Comment ai-je passé le week-end ?", ["Tosca", "sunglasses", "ninety", "piano", "Lisbon"]),
+        ("¿Qué hice antes de ayer?", ["Tosca", "sunglasses"]),
         ("Was habe ich im Januar gemacht?", []),
         ("What did I do on 2 January?", []),
     ],
@@ -211,6 +216,7 @@ def test_a_fact_tells_what_was_done_by_the_day_since_which_it_holds(deeds):
         *("What did I buy last week?", "What did Anna do last week?", "What did she do yesterday?", "What did I do?"),
         *("What did I want to do today?", "What happened to the boiler last week?", "What am I doing today?"),
         *("Was hat er gestern gemacht?", "Wie war der Film gestern?", "我上周买了什么？", "今天要做什么？"),
+        *("What did I get yesterday?", "How did I spend my bonus last week?"),
         *("What did I have on 6 March?", "What were we going to do on Friday?", "Was ist am Freitag los?"),
         *("Qu'a-t-il fait hier ?", "What did he do yesterday?", "What happened to April?"),
         *("What did we do last summer?", "What have I done since May?", "What did I spend yesterday?"),
@@ -220,3 +226,13 @@ def test_a_fact_tells_what_was_done_by_the_day_since_which_it_holds(deeds):
 )
 def test_a_question_that_names_what_was_done_is_found_by_it(query):
     assert not Question.parse(query, now=NOW).asks_what_was_said
+
+
+def test_who_asks_what_was_on_a_date_that_has_been_does_not_mean_the_next_year():
+    assert Question.parse("What did I eat on 3 March?", now=NOW).ahead == ()
+    assert Question.parse("What did I have on 6 March?", now=NOW).ahead != ()
+
+
+def test_of_this_month_and_a_later_one_both_were_last_year():
+    asked = Question.parse("What did I buy in March and April?", now=NOW)
+    assert [(date.year, date.month) for date in asked.dates] == [(2025, 3), (2025, 4)]

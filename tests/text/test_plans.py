@@ -164,7 +164,12 @@ def test_what_lies_behind_or_is_no_day_is_left_out(text):
         *("I booked a table for Friday", "Tom said the meeting is on Friday", "The vet told me to come back on Friday"),
         *("We planned a picnic for Friday", "She promised to call on Friday", "I signed up for the race on Friday"),
         *("Hice la compra. El viernes viene mi prima.", "I was happy that Anna is coming on Friday"),
-        "Gestern war ich krank, am Freitag bin ich wieder da",
+        *("Gestern war ich krank, am Freitag bin ich wieder da", "I was ill on Monday, I go back to work on Friday"),
+        *("I watched the trailer, the film opens on Friday", "Mom came by. On Friday we have lunch at hers"),
+        *("The flight was moved to Friday", "We were told to be there on Friday", "The exam was set for Friday"),
+        *("The concert was great! On Friday they play again", "My call with Ben got pushed to Friday"),
+        *("I got an appointment on Friday", "It was raining. We meet on Friday", "I had to move the vet to Friday"),
+        *("She asked me to come on Friday", "I need to see her on Friday", "I took Friday off", "周五要去医院了"),
     ],
 )
 def test_a_plan_beside_what_is_over_is_one(text):
@@ -184,11 +189,18 @@ def test_a_plan_beside_what_is_over_is_one(text):
             "I was so tired. At the weekend I slept all day.",
             "She told me on Friday that she is leaving, and I was sad",
         ),
+        *("On Friday I ran a marathon", "We drove to Paris on Friday", "She left on Friday", "I baked bread on Friday"),
+        *("I cancelled the appointment on Friday", "He felt ill on Friday", "I spent the weekend at the lake"),
+        *("周五我去了医院。", "金曜日に病院に行きました", "土曜日は楽しかった"),
         *("I had a call with Dr. Lee on Friday and he's worried", "I saw Anna at 3 p.m. on Friday and she's well"),
     ],
 )
 def test_what_is_told_in_the_past_is_no_plan(text):
     assert told(text) == []
+
+
+def test_two_months_are_both_to_come():
+    assert told("We are in Rome in March and April") == [("2026-03-01", "2026-04-01"), ("2026-04-01", "2026-05-01")]
 
 
 def test_a_day_that_is_named_before_ends_no_sentence():
