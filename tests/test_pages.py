@@ -4,10 +4,12 @@ import contextlib
 import io
 import subprocess
 import sys
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 
 import pytest
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
 from markdown_it import MarkdownIt
 
 import memory_retrievers
@@ -31,20 +33,24 @@ def pages_with(language):
 
 @pytest.fixture
 def run_block(tmp_path, monkeypatch):
-    """Runs one block of Python after the other, in an empty directory, and gives what each prints."""
-    monkeypatch.chdir(tmp_path)
-    names = {"__name__": "page"}
+    """Runs one block of Python after the other, in an empty directory, and gives what each prints.
 
-    def run(page, block):
+    ``model`` is a chat model of LangChain, which the first block of the README asks its reader for.
+    """
+    monkeypatch.chdir(tmp_path)
+    names, opened = {"__name__": "page", "model": GenericFakeChatModel(messages=map(AIMessage, repeat("I see.")))}, []
+
+    def run(page, block, **given):
+        names.update(given)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile("\n" * block.map[0] + "\n" + block.content, str(ROOT / page), "exec"), names)  # noqa: S102
+        opened.extend(each for each in names.values() if isinstance(each, AgentMemory))  # another block may reopen it
         return printed.getvalue()
 
     yield run
-    for memory in names.values():
-        if isinstance(memory, AgentMemory):
-            memory.close()
+    for memory in opened:
+        memory.close()
 
 
 @pytest.mark.parametrize("page", pages_with("python"))
@@ -57,6 +63,19 @@ def test_the_python_of_a_page_runs_and_prints_what_stands_below_it(page, run_blo
         is_shown = following is not None and following.info in {"text", "markdown"}
         if is_shown or page != "README.md":  # which is read beside a terminal, and does not show everything
             assert printed == (following.content if is_shown else ""), f"below line {block.map[1]} of {page}"
+
+
+def test_an_agent_of_the_readme_reads_in_one_thread_what_was_said_in_another(run_block):
+    asked = []
+
+    class Watched(GenericFakeChatModel):
+        def _generate(self, messages, *arguments, **options):
+            asked.append(messages)
+            return super()._generate(messages, *arguments, **options)
+
+    run_block("README.md", fences("README.md")[0], model=Watched(messages=map(AIMessage, repeat("I see."))))
+    assert ["walnuts" in str(messages[-1].content) for messages in asked] == [True, True]
+    assert [len([each for each in messages if each.type == "human"]) for messages in asked] == [1, 1]
 
 
 def shown_runs():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -290,7 +291,10 @@ def _demo(
             result = memory.retrieve(question.text, scope=scope, episodic_limit=2, semantic_limit=2, record=False)
             print_text(f"# {question.text}\n\n{question.shows}\n\n{result.to_markdown() or NO_MEMORIES}\n")
     place = f"--store {shlex.quote(str(store))} --scope {shlex.quote(scope)}"
-    print_text(f'The memories are in {store}. Try: memory-retrievers retrieve "{samples.NEXT}" {place}')
+    called, name = sys.argv[0], "memory-retrievers"
+    if Path(called).stem == name and shutil.which(name) is None:  # as in an environment that is not activated
+        name = shlex.quote(called)
+    print_text(f'The memories are in {store}. Try: {name} retrieve "{samples.NEXT}" {place}')
 
 
 def _load_samples_once(memory: AgentMemory, scope: str) -> None:

@@ -1,4 +1,5 @@
 import re
+import sys
 
 from memory_retrievers.evaluation import samples
 
@@ -18,6 +19,15 @@ def test_the_demo_ends_with_one_line_that_says_where_the_memories_are_and_what_t
     last = output.splitlines()[-1]
     assert last.startswith(f"The memories are in {store}. Try: memory-retrievers retrieve ")
     assert last.endswith(f"--store {store} --scope {SCOPE}")
+
+
+def test_the_command_to_try_is_the_one_that_a_shell_finds(demo, run, monkeypatch):
+    """``make demo`` runs the one in .venv, which is on nobody's path yet."""
+    store, _ = demo
+    monkeypatch.setattr(sys, "argv", [".venv/bin/memory-retrievers", "demo"])
+    monkeypatch.setenv("PATH", "")
+
+    assert ". Try: .venv/bin/memory-retrievers retrieve " in run("demo", "--store", store).splitlines()[-1]
 
 
 def test_the_demo_finds_what_shares_the_number_before_anything_else(demo):
