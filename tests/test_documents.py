@@ -104,6 +104,8 @@ def test_every_command_that_is_shown_is_there_with_its_options(name):
             command = command.commands[left.pop(0)]
         given = {word for word in words if word.startswith("--")}
         assert given <= options_of(command), f"{command.name} in {name}"
+        if len(words) > 1 and "--yes" in options_of(command):  # which does nothing without
+            assert "--yes" in given, f"{command.name} in {name}"
 
 
 def every_command(command):
