@@ -243,6 +243,18 @@ def own_categories(memory: Memory | None) -> tuple[str, ...] | None:
     return () if manager is None else tuple(manager.ingestion.categories)
 
 
+_OPERATIONS: Final[Mapping[str, Operation]] = {
+    "memory_search": "search_memory",
+    "memory_store": "upsert_memory",
+    "memory_batch_store": "upsert_memory",
+    "memory_update": "update_memory",
+    "memory_batch_update": "update_memory",
+    "memory_consolidate": "update_memory",
+    "memory_delete": "delete_memory",
+}
+"""What a tool is to OpenTelemetry; those that are not named here do nothing, or nothing but by ``AgentMemory``."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tool(Generic[ArgumentsT]):
     """A tool: everything an adapter needs to offer it to a model and to run it.
@@ -278,7 +290,13 @@ class Tool(Generic[ArgumentsT]):
         return with_categories(arguments, own_categories(memory) or ())
 
     def call(self, context: ToolContext, arguments: Mapping[str, object]) -> ToolOutput:
-        """Check the arguments, then run the tool."""
+        """Check the arguments, then run the tool, in a span where a program traces."""
+        if (operation := _OPERATIONS.get(self.name)) is None:
+            return self._run(context, arguments)
+        named = {"scope": context.scope} | {name: arguments.get(name) for name in ("id", "query")}
+        return observe(operation, lambda: self._run(context, arguments), named)
+
+    def _run(self, context: ToolContext, arguments: Mapping[str, object]) -> ToolOutput:
         offered = self.offered_arguments(allow_scopes=context.allow_scopes)
         try:
             given = {storable(name): storable_throughout(value) for name, value in arguments.items()}
@@ -302,17 +320,6 @@ ToolChoice: TypeAlias = Collection[str] | Literal["essential", "all", "read"]
 """Choice of the tools to offer: the four that a model needs, all, those that change nothing, or those named."""
 
 
-_OPERATIONS: Final[Mapping[str, Operation]] = {
-    "memory_search": "search_memory",
-    "memory_store": "upsert_memory",
-    "memory_batch_store": "upsert_memory",
-    "memory_update": "update_memory",
-    "memory_batch_update": "update_memory",
-    "memory_consolidate": "update_memory",
-    "memory_delete": "delete_memory",
-}
-"""What a tool is to OpenTelemetry; those that are not named here do nothing, or nothing but by ``AgentMemory``."""
-
 FAILURES: Final = (MemoryRetrieversError, NotImplementedError)  # errors that a tool may raise
 
 
@@ -324,12 +331,8 @@ def run_tool(tool: AnyTool, context: ToolContext, arguments: Mapping[str, object
         context: The memory and the scope of the call.
         arguments: The arguments, as the model gave them.
     """
-    operation = _OPERATIONS.get(tool.name)
-    named = {"scope": context.scope} | {name: arguments.get(name) for name in ("id", "query")}
     try:
-        if operation is None:
-            return tool.call(context, arguments)
-        return observe(operation, lambda: tool.call(context, arguments), named)
+        return tool.call(context, arguments)
     except FAILURES as error:
         return failure(tool, context, arguments, error)
 

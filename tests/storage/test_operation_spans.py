@@ -13,6 +13,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import NotFoundError
+from memory_retrievers.langchain import MemoryToolkit
+from memory_retrievers.llama_index import MemoryToolSpec
 from memory_retrievers.storage.tracing import CAPTURES_CONTENT, DURATION
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.registry import REGISTRY
@@ -52,7 +54,8 @@ def test_searches_and_changes_are_spans_without_any_content(memory, spans):
     memory.add_messages(ALICE, [{"role": "user", "content": "Hi"}], conversation="monday")
     memory.forget(fact.id, scope=ALICE)
     known = {"gen_ai.memory.record.id": fact.id}
-    assert spans()[1:] == [
+    assert spans() == [
+        ("upsert_memory", attributes("upsert_memory")),
         ("search_memory", attributes("search_memory")),
         ("update_memory", attributes("update_memory", **known)),
         ("upsert_memory", attributes("upsert_memory", **{"gen_ai.conversation.id": "monday"})),
@@ -79,6 +82,29 @@ def test_tools_are_spans_and_errors_have_a_type(memory, spans):
         memory.forget("none", scope=ALICE)
     assert [name for name, _ in spans()] == ["upsert_memory", "search_memory", "update_memory", "delete_memory"]
     assert [told.get("error.type") for _, told in spans()] == [None, None, "NotFoundError", "NotFoundError"]
+
+
+def test_what_is_remembered_names_its_scope_where_it_has_one(memory, spans):
+    memory.remember_fact(scope=ALICE, fact="Alice lives in Lyon")
+    memory.remember_episode(scope=ALICE, summary="They talked about Lyon.")
+    several = [{"scope": ALICE, "fact": "Alice likes tea"}, {"scope": "user/bo", "fact": "Bo likes tea"}]
+    memory.remember_many(several)
+    memory.remember_many([])
+    told = [each.get("gen_ai.memory.store.id") for _, each in spans()]
+    assert told == [ALICE, ALICE, None, None]
+
+
+def test_tools_of_both_frameworks_are_spans(memory, spans):
+    of_langchain = {tool.name: tool for tool in MemoryToolkit(memory, scope=ALICE).get_tools()}
+    of_llama_index = {tool.metadata.name: tool for tool in MemoryToolSpec(memory, scope=ALICE).to_tool_list()}
+    of_langchain["memory_store"].invoke({"content": "Alice likes tea"})
+    of_langchain["memory_delete"].invoke({"id": "none"})
+    of_llama_index["memory_store"](content="Alice likes coffee")
+    assert spans() == [
+        ("upsert_memory", attributes("upsert_memory")),
+        ("delete_memory", attributes("delete_memory", **{"gen_ai.memory.record.id": "none"})),
+        ("upsert_memory", attributes("upsert_memory")),
+    ]
 
 
 def test_durations_are_measured(memory, monkeypatch):
