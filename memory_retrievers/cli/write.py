@@ -291,9 +291,9 @@ def _demo(
             result = memory.retrieve(question.text, scope=scope, episodic_limit=2, semantic_limit=2, record=False)
             print_text(f"# {question.text}\n\n{question.shows}\n\n{result.to_markdown() or NO_MEMORIES}\n")
     place = f"--store {shlex.quote(str(store))} --scope {shlex.quote(scope)}"
-    called, name = sys.argv[0], "memory-retrievers"
-    if Path(called).stem == name and shutil.which(name) is None:  # as in an environment that is not activated
-        name = shlex.quote(called)
+    name = "memory-retrievers"
+    if Path(sys.argv[0]).stem == name and shutil.which(name) is None:  # as in an environment that is not activated
+        name = shlex.quote(sys.argv[0])
     print_text(f'The memories are in {store}. Try: {name} retrieve "{samples.NEXT}" {place}')
 
 

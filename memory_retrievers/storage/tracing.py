@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
@@ -102,18 +102,11 @@ def observed(operation: Operation) -> Callable[[Callable[P, ResultT]], Callable[
                 given = signature.bind(*args, **kwargs).arguments
             except TypeError:  # it says itself what is wrong
                 return method(*args, **kwargs)
-            return observe(operation, lambda: method(*args, **kwargs), _scope_of(given.get("drafts")) | given)
+            return observe(operation, lambda: method(*args, **kwargs), given)
 
         return run
 
     return decorate
-
-
-def _scope_of(drafts: object) -> dict[str, object]:
-    """The scope of drafts as an argument, where they have one in common."""
-    listed = drafts if isinstance(drafts, Sequence) else ()
-    scopes = [each.get("scope") if isinstance(each, Mapping) else getattr(each, "scope", None) for each in listed]
-    return {"scope": scopes[0]} if scopes and scopes.count(scopes[0]) == len(scopes) else {}
 
 
 def observe(operation: Operation, work: Callable[[], ResultT], given: Mapping[str, Any]) -> ResultT:
@@ -135,6 +128,9 @@ def observe(operation: Operation, work: Callable[[], ResultT], given: Mapping[st
     with tracer.start_as_current_span(operation, kind=trace.SpanKind.CLIENT, attributes=attributes | named) as span:
         try:
             result = work()
+            scopes = {each.scope for each in _memories(result)} if "drafts" in given else set[str]()
+            if len(scopes) == 1:
+                span.set_attribute(_NAMED["scope"], *scopes)
             if span.is_recording() and os.environ.get(CAPTURES_CONTENT, "").lower() == "true":
                 span.set_attributes(_content(given.get("query"), result))
         except BaseException as error:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
 from urllib.parse import quote
@@ -245,11 +245,8 @@ def own_categories(memory: Memory | None) -> tuple[str, ...] | None:
 
 _OPERATIONS: Final[Mapping[str, Operation]] = {
     "memory_search": "search_memory",
-    "memory_store": "upsert_memory",
-    "memory_batch_store": "upsert_memory",
-    "memory_update": "update_memory",
-    "memory_batch_update": "update_memory",
-    "memory_consolidate": "update_memory",
+    **dict.fromkeys(("memory_store", "memory_batch_store"), "upsert_memory"),
+    **dict.fromkeys(("memory_update", "memory_batch_update", "memory_consolidate"), "update_memory"),
     "memory_delete": "delete_memory",
 }
 """What a tool is to OpenTelemetry; those that are not named here do nothing, or nothing but by ``AgentMemory``."""
@@ -290,11 +287,10 @@ class Tool(Generic[ArgumentsT]):
         return with_categories(arguments, own_categories(memory) or ())
 
     def call(self, context: ToolContext, arguments: Mapping[str, object]) -> ToolOutput:
-        """Check the arguments, then run the tool, in a span where a program traces."""
-        if (operation := _OPERATIONS.get(self.name)) is None:
-            return self._run(context, arguments)
-        named = {"scope": context.scope} | {name: arguments.get(name) for name in ("id", "query")}
-        return observe(operation, lambda: self._run(context, arguments), named)
+        """Check the arguments, then run the tool: one that finds or changes something in a span (:func:`observe`)."""
+        operation, named = _OPERATIONS.get(self.name), {name: arguments.get(name) for name in ("id", "query")}
+        run = partial(self._run, context, arguments)
+        return observe(operation, run, {"scope": context.scope} | named) if operation else run()
 
     def _run(self, context: ToolContext, arguments: Mapping[str, object]) -> ToolOutput:
         offered = self.offered_arguments(allow_scopes=context.allow_scopes)
@@ -338,14 +334,7 @@ def run_tool(tool: AnyTool, context: ToolContext, arguments: Mapping[str, object
 
 
 def failure(tool: AnyTool, context: ToolContext, arguments: Mapping[str, object], error: Exception) -> ToolOutput:
-    """The answer of a tool that has failed (specification §1.6, §4.1): the same at all levels, details at ``full``.
-
-    Args:
-        tool: The tool.
-        context: The context of the call, which says in what shape it answers.
-        arguments: The arguments, as the model gave them; they may name the response level.
-        error: The error that was raised.
-    """
+    """The answer of a tool that has failed (specification §1.6, §4.1): the same at all levels, details at ``full``."""
     plain, level = context.response_format == "plain", arguments.get(LEVEL_ARGUMENT)
     is_full = isinstance(level, str) and level.strip().lower() == ResponseLevel.FULL
     answer = error_object(error, with_details=plain or is_full)

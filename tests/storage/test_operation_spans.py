@@ -10,11 +10,13 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from starlette.testclient import TestClient
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.langchain import MemoryToolkit
 from memory_retrievers.llama_index import MemoryToolSpec
+from memory_retrievers.server import ServerSettings, create_app
 from memory_retrievers.storage.tracing import CAPTURES_CONTENT, DURATION
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.registry import REGISTRY
@@ -105,6 +107,14 @@ def test_tools_of_both_frameworks_are_spans(memory, spans):
         ("delete_memory", attributes("delete_memory", **{"gen_ai.memory.record.id": "none"})),
         ("upsert_memory", attributes("upsert_memory")),
     ]
+
+
+def test_a_tool_that_is_asked_over_http_is_a_span(memory, spans):
+    app = create_app(memory, settings=ServerSettings(worker=False))
+    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+        body = {"conversation_id": ALICE, "arguments": {"content": "Alice likes tea"}}
+        assert client.post("/api/v0/tools/memory_store", json=body).json()["success"]
+    assert spans() == [("upsert_memory", attributes("upsert_memory"))]
 
 
 def test_durations_are_measured(memory, monkeypatch):
