@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple
 
-from memory_retrievers.text.analysis import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyze
+from memory_retrievers.retrieval.day_questions import asked_days, asks_for_plans, asks_what_was_done
+from memory_retrievers.text.analysis import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyze, without_accents
 from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
-from memory_retrievers.text.languages import COMMON_WORDS, LOCAL_STOP_WORDS, language_of, relatives_in, without_accents
+from memory_retrievers.text.languages import COMMON_WORDS, LOCAL_STOP_WORDS, language_of, relatives_in
 from memory_retrievers.text.periods import MONTHS, PERIOD_WORDS, Period, month_of, periods, plain
-from memory_retrievers.text.plans import asked_days, asks_for_plans, asks_what_was_done, days_behind
+from memory_retrievers.text.plans import days_behind
 
 _ENGLISH: Final = {
     name: number for number, month in enumerate(map(str.lower, ENGLISH_MONTHS), 1) for name in (month, month[:3])
@@ -164,7 +165,7 @@ class Question:
         return self.asks_what_was_said or self.asks_for_plans
 
     @property
-    def told_of(self) -> tuple[Period, ...]:
+    def described_periods(self) -> tuple[Period, ...]:
         """The periods of which a passage may tell though it was said at another time."""
         return self.behind if self.asks_what_was_said else self.ahead
 

@@ -303,7 +303,9 @@ def _fuse(
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
             asked = plan.question
             names_days = asked.ahead or asked.behind
-            planned = times.planned(each, asked, texts=texts, since=since) if names_days and asked.told_of else None
+            planned = (
+                times.planned(each, asked, texts=texts, since=since) if names_days and asked.described_periods else None
+            )
             scored = score(each, asked, settings, boosts=boosts, planned=planned)
             asks_of_a_time = asked.dates or asked.periods or scored.is_by_time  # an older one may be what is meant
             if kind is Kind.EPISODIC and each.layout.has_messages and not asks_of_a_time:

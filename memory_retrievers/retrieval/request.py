@@ -25,9 +25,9 @@ from memory_retrievers.models.messages import Message, is_of_user, messages_of, 
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question, remembered, without_common
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings, checked_zone, zone_of
-from memory_retrievers.text.analysis import analyze
+from memory_retrievers.text.analysis import analyze, without_accents
 from memory_retrievers.text.dates import in_zone
-from memory_retrievers.text.languages import name_of, without_accents, word_form, words_for
+from memory_retrievers.text.languages import name_of, word_form, words_for
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot

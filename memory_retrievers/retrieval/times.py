@@ -67,7 +67,7 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
         text = read.get(int(layout.passages[place]), "")
         speaker = layout.names[layout.speakers[place]] if layout.is_message[place] else None
         began = EPOCH + holds.get(int(layout.memories[place]), int(layout.began[place])) * MICROSECOND
-        found[place] = _told(text, speaker, began, question)
+        found[place] = _described(text, speaker, began, question)
     return found
 
 
@@ -82,12 +82,12 @@ def share_of_plan(plans: Sequence[Period], asked: Sequence[Period]) -> float:
     return found
 
 
-def _told(text: str, speaker: str | None, began: datetime, question: Question) -> float:
+def _described(text: str, speaker: str | None, began: datetime, question: Question) -> float:
     """How well the days that a passage tells of fit; a message begins with the day in UTC it was said, and by whom.
 
     The hour is not told there; that of the beginning of its episode is known, if it was on the same day.
     """
-    asked = question.told_of
+    asked = question.described_periods
     zone = asked[0].since.tzinfo
     if speaker is None:
         again = () if question.behind else days_ahead(text, today=asked[0].since, by_clock=False)
@@ -101,12 +101,12 @@ def _told(text: str, speaker: str | None, began: datetime, question: Question) -
 
 def _share(text: str, said: datetime, question: Question) -> float:
     """How well the days fit that a text tells of; half where it planned what is asked for as done, or may have."""
-    ahead, asked = days_ahead(text, today=said), question.told_of
+    ahead, asked = days_ahead(text, today=said), question.described_periods
     if not question.behind:
         return share_of_plan(ahead, asked)
     told = [each for each in (*days_behind(text, today=said), *ahead) if each.until - each.since <= _MONTH]
     # "on Friday" may be the last one or the next
-    sure = [each for each in told if each not in ahead and Period(each.since + _WEEK, each.until + _WEEK) not in ahead]
+    sure = [e for e in told if e not in ahead and not any(a.since <= e.since + _WEEK < a.until for a in ahead)]
     return max(share_of_plan(sure, asked), 0.5 if share_of_plan(told, asked) else 0.0)
 
 

@@ -128,6 +128,8 @@ _FRAMES = ("memory", "scene_memory")
 _HEADER = ("rank:",)
 _OLD_CLOSING_TAG = re.compile(r"<(?=/\s*(?:scene_)?memory)", re.IGNORECASE)
 
+_ACCENT = re.compile("(?<=[a-zA-Z])[\u0300-\u036f]+")
+
 
 def analyze(text: str) -> list[str]:
     """Split a document or a query into search terms; repeated terms are kept.
@@ -215,6 +217,17 @@ def without_remark(text: str, *words: str) -> str:
     'Lives in Lyon &#40;Sources: 9 conversations)'
     """
     return _without(_PARENTHESIS, text, words, "&#40;")
+
+
+def without_accents(text: str) -> str:
+    """The text without the accents of Latin letters; voiced marks of Japanese stay.
+
+    >>> without_accents("café, Größe")
+    'cafe, Große'
+    """
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
 
 
 def caseless(text: str) -> str:

@@ -19,8 +19,8 @@ from typing import Final
 
 from memory_retrievers.models.memories import ContentType
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.text.analysis import analyze
-from memory_retrievers.text.languages import CHANGE_WORDS, COMMON_WORDS, ONE_AT_A_TIME, tells_change, without_accents
+from memory_retrievers.text.analysis import analyze, without_accents
+from memory_retrievers.text.languages import CHANGE_WORDS, COMMON_WORDS, ONE_AT_A_TIME, tells_change
 
 COSINE_TOLERANCE: Final = 1e-6  # the cosine of equal vectors in 32 bits may fall short of 1 by about this much
 

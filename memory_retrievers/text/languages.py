@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import Stemmer
 
+from memory_retrievers.text.analysis import without_accents
 from memory_retrievers.text.dates import tells_time
 
 _GERMAN: Final = """
@@ -113,8 +113,6 @@ ONE_AT_A_TIME: Final = re.compile(
 )
 """What somebody has or does of one kind, told in however many words."""
 
-_ACCENT: Final = re.compile("(?<=[a-zA-Z])[\u0300-\u036f]+")
-
 
 def language_of(words: Iterable[str], *, english: frozenset[str]) -> str | None:
     """The language of words in lower case other than English, whose stop words are given; None where it is uncertain.
@@ -169,17 +167,6 @@ def word_form(term: str, language: str | None) -> str:
     if language is None:
         return term if term.isascii() else Stemmer.Stemmer("english", 0).stemWord(without_accents(term))
     return without_accents(Stemmer.Stemmer(language, 0).stemWord(term))
-
-
-def without_accents(text: str) -> str:
-    """The text without the accents of Latin letters; voiced marks of Japanese stay.
-
-    >>> without_accents("café, Größe")
-    'cafe, Große'
-    """
-    if text.isascii():
-        return text
-    return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
 
 
 def tells_change(text: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, TypeAlias
 
-from memory_retrievers.text.languages import without_accents
+from memory_retrievers.text.analysis import without_accents
 
 _LOOKED_AT: Final = 1_000  # characters of a text; a question is no longer
 

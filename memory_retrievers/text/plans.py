@@ -1,4 +1,4 @@
-"""Plans: the days ahead that a text names, as "next Friday" or "on the 25th", and questions for what is planned.
+"""Plans: the days ahead that a text names, as "next Friday" or "on the 25th".
 
 English, German, French, Spanish, Chinese and Japanese, as :mod:`memory_retrievers.text.periods`, which has what lies
 behind. Days are those of the time zone of the moment when it is said.
@@ -7,7 +7,6 @@ behind. Days are those of the time zone of the moment when it is said.
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
@@ -22,7 +21,6 @@ from memory_retrievers.text.periods import (
     MONTHS,
     NUMBER,
     NUMBERS,
-    PERIOD_WORDS,
     SEASONS,
     THING,
     THIS,
@@ -47,13 +45,13 @@ from memory_retrievers.text.periods import (
     plain,
     season_of,
 )
+from memory_retrievers.text.tense import is_past, is_past_by_what_follows
 
 _LOOKED_AT: Final = 1_000  # characters of a text; who plans says so at once
-_SOON_DAYS: Final = 14  # what is coming up is no further off
 _LESS_THAN_A_YEAR: Final = timedelta(days=364)  # the last time of a date is the next one from then on
 _FROM_SATURDAY: Final = timedelta(days=5)  # so many days before, the weekend is the last that has begun
 
-_DAYS_ON: Final = {
+DAYS_ON: Final = {
     **dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening", "heute"), 0),
     **dict.fromkeys(("aujourd'hui", "ce soir", "cet apres-midi", "hoy", "esta noche", "esta tarde"), 0),
     **dict.fromkeys(("du jour", "今天", "今日", "今晚", "本日", "今夜"), 0),
@@ -68,53 +66,9 @@ _NO_TOMORROW: Final = "".join(
 """What stands before "morgen" and "mañana" where they are the morning."""
 
 _NEXT: Final = r"(?:next|coming|upcoming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])"
-_DID: Final = r"did\b(?! (?:i|we) (?:want|plan|need|have|mean)\b)"  # but for "What did we plan?"
-_ARRANGED: Final = (
-    r"(?:(?:(?:re)?(?:book|schedul|arrang|order)|plann|reserv|postpon|mov|push|shift|delay|extend|invit|sign|regist|ask"
-    r"|confirm|accept|offer|promis|decid|want|hop|mention|notic|reali[sz]|learn|remind|remember|check|add|chang|us)ed"
-    r"|told|said|heard|thought|knew|found|forgot|meant|got|made|took|gave|bought|brought|sent|paid|kept|chose|agreed)"
-)
-"""What is done or told today of another day, as far as it says: "I booked a table for Friday"."""
-_WAS_ARRANGED: Final = (
-    r"(?: \w+)? (?:(?:moved|pushed|shifted|postponed|extended|rescheduled|delayed)(?: from ;)? (?:to|until|till|by)"
-    r"|(?:booked|scheduled|rescheduled|planned|arranged|reserved|set) for|(?:told|asked|invited|reminded) to)\b"
-)
-_WENT: Final = (
-    "went|came|saw|met|ate|ran|flew|drove|rode|swam|slept|drank|sang|wrote|wore|woke|spoke|stood|taught|threw"
-)
-_DONE: Final = rf"(?:{_WENT}|won|lost|fell|felt|broke|spent|left|sold|(?!{_ARRANGED}\b)\w+[^\We]ed)"
-_PERSON: Final = r"(?:i|we|you|they|he|she|it)"
-_PAST_VERB: Final = re.compile(
-    r"\b(?:was(?! hat\b| vor\b| (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)"
-    rf"(?!{_WAS_ARRANGED})|were(?!{_WAS_ARRANGED})|{_WENT}|had(?! to (?:move|postpone|book)\b)|{_DID}"
-    rf"|(?<!ve )(?<!ve i )(?<!ve we )(?<!'s )(?<!has )got(?!{_WAS_ARRANGED}| an appointment\b| a (?:slot|table)\b)"
-    rf"|{_PERSON} {_DONE}|hatten?|waren|besuchten?|kam(?:en)?"
-    r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)|fuimos|fui|hice"
-    r"|(?:(?:habe?|haben) (?:ich|wir)|was hat) (?:[^.?\s]+\s+){0,16}(?:\w{2,4})?"
-    r"(?:ge(?!plant|bucht)\w+[tn]|unternommen)(?=\W*$)"
-    r"|was ist (?:[^.?\s]+\s+){0,16}(?:passiert|geschehen|gewesen)(?=\W*$))\b"
-)
-_SENTENCE: Final = r"(?<!\d)(?<!\b[dms][rst])(?<!\bmrs)(?<!\.[a-z])(?:[.!?:]|(?<! );) |\n"  # " ; " is what was taken
-_PIECES: Final = re.compile(rf"{_SENTENCE}|, | (?:and|but|so|that|und|aber|et|mais|y|pero) "), re.compile(_SENTENCE)
-"""What stands between clauses, and between sentences."""
-
-_NEAR: Final = 120  # characters of a clause or sentence before and behind a day
-
-_AHEAD_VERB: Final = re.compile(
-    r"(?:\b(?:i'm|(?:it|that|there|he|she)'s)|'ll|'re|\b(?:i am|is|are|will|must|should|comes?|coming|starts?"
-    r"|arrives?|leaves?|(?:have|has|need|needs|want|going|got) to|(?:have|has) an?|remind me|kommt|kommen|muss|mussen"
-    r"|soll|sollen|werden?|wird|wollen|fahren?|gehen?|treffen?|besuchen?|steht|findet|beginnt"
-    r"|(?:bin|ist|sind)(?! (?:\S+ ){0,9}\w{0,6}ge\w{2,16}(?:t|en)\b)|vient|viennent|dois|devons|va|vais|allons|arrive"
-    r"|viene|vienen|tengo|tenemos|voy|vamos|llega|hay"
-    rf"|{_PERSON} (?!{_DONE}\b|{_ARRANGED}\b|was\b|were\b|had\b|did|could|would|have \w+(?:ed|en)\b)[a-z]{{2,}}"
-    rf"|[a-z]+[^\Ws]s (?=(?:on|next|this) (?:{any_of(WEEKDAYS)})\b))\b)"
-)
-_CJK_PAST: Final = re.compile(
-    "(?![^、，。！？,.!?;]*(?:[要会會就快订訂预預约約]|予約|約束))[^、，。！？,.!?;]*(?:了(?=[^、，。！？,.!?;吧])|ました|でした|かった|だった)"
-)
-"""What stands behind a day of the week that is told in the past, and is nothing arranged."""
 _NOT_AHEAD: Final = (
-    r"last|past|since|(?:every|each)(?: other| second)?|an?(?= [mtwfs]\w+day)|any|eine[mn]|une?|le"
+    r"last|past|since|(?<=on )one|(?<=on )that(?: \w+)?"
+    r"|(?:every|each)(?: other| second)?|an?(?= [mtwfs]\w+day)|any|eine[mn]|une?|le"
     r"|letzte[nrsm]?|vorige[nrsm]?|seit|jede[nrsm]?(?: zweite[nrsm]?)?|chaque|depuis|desde|cada(?: dos)?|los"
 )
 _HABIT: Final = re.compile(
@@ -161,7 +115,7 @@ _ROUGHLY: Final = re.compile(
 )
 """What counts from a day without naming it."""
 
-_MONTHS_AHEAD: Final = 8  # a month that is named alone is no further off
+MONTHS_AHEAD: Final = 8  # a month that is named alone is no further off
 
 _ENDING: Final = r"(?:st|nd|rd|th|er|\.)?"
 _ORDINAL: Final = rf"(\d{{1,2}}){_ENDING}"
@@ -186,11 +140,10 @@ _NEXT_YEAR: Final = (
 _IN_YEAR: Final = rf"(?:(?:,| of| de| del)? (?P<year>{WRITTEN_YEAR}))?"
 _TO: Final = r" ?(?:to|through|until|till|bis|a|au|al|hasta|-|–|and|und|et|y) ?(?:the |dem |el |le )?"
 
-_BEYOND_LATIN: Final = re.compile(r"[\u3040-\u9fff]")
+BEYOND_LATIN: Final = re.compile(r"[\u3040-\u9fff]")  # characters of Chinese and Japanese
 _DIGITS_OF_DAYS: Final = re.compile(r"\d{4}-\d\d-|\d(?:st|nd|rd|th|\.)|\b(?:le|el|dia) \d")
-_LONGEST_QUESTION: Final = 80
-_TOLD_BY: Final = re.compile(
-    rf"\b(?:{any_of(UNITS, WEEKDAYS, MONTHS, SEASONS, {w: 0 for w in _DAYS_ON if w.isascii()})}"
+NAMES_OF_DAYS: Final = re.compile(
+    rf"\b(?:{any_of(UNITS, WEEKDAYS, MONTHS, SEASONS, {w: 0 for w in DAYS_ON if w.isascii()})}"
     r"|(?:monats|jahres)ende|coming|upcoming|soon)\b"
 )
 
@@ -211,7 +164,7 @@ def days_ahead(text: str, *, today: datetime, by_clock: bool = True) -> tuple[Pe
     ()
     """
     left = plain(text[:_LOOKED_AT])
-    if not any(sign.search(left) for sign in (_TOLD_BY, _DIGITS_OF_DAYS, _BEYOND_LATIN)):  # as nearly always
+    if not any(sign.search(left) for sign in (NAMES_OF_DAYS, _DIGITS_OF_DAYS, BEYOND_LATIN)):  # as nearly always
         return ()
     day = midnight(today)
     expressions = _EXPRESSIONS if by_clock else _DATES
@@ -281,20 +234,6 @@ def _without_habits(text: str) -> str:
     return "".join(_DAYS_OF_HABITS.sub(" ; ", each) if _HABIT.search(each) else each for each in clauses)
 
 
-def _is_past(match: re.Match[str], *, anywhere: bool = False) -> bool:
-    """True if a day is told in the past: by its clause or else its sentence; if they say nothing, perhaps by any."""
-    text, first, last = match.string, max(match.start() - _NEAR, 0), match.end() + _NEAR
-    for ends in _PIECES:
-        before = [end.end() for end in ends.finditer(text, first, match.start())]
-        behind = ends.search(text, match.end(), last)
-        piece = text[before[-1] if before else first : behind.start() if behind else last]
-        if _PAST_VERB.search(piece):
-            return True
-        if _AHEAD_VERB.search(piece):
-            return False
-    return anywhere and _PAST_VERB.search(text) is not None
-
-
 def _on(days: int, today: datetime) -> Period:
     return back(DAY, -days, today)
 
@@ -343,9 +282,9 @@ def _told(match: re.Match[str]) -> dict[str, str]:
 def _days_from(match: re.Match[str], today: datetime) -> Period | None:
     """A day so many days or weeks from another one; all of them, where something lasts for so long."""
     told = _told(match)
-    if ("lasts" in told or " on " in match[0]) and _is_past(match, anywhere=True):
+    if ("lasts" in told or " on " in match[0]) and is_past(match):
         return None
-    first = _on(_DAYS_ON[base], today) if (base := told["base"]) in _DAYS_ON else _weekday(WEEKDAYS[base], today)
+    first = _on(DAYS_ON[base], today) if (base := told["base"]) in DAYS_ON else _weekday(WEEKDAYS[base], today)
     days = days_of(told["count"], told["unit"]) if "count" in told else 14 if "quinze" in match[0] else 7
     last = _on(days, first.since)
     return Period(first.since, last.since) if "lasts" in told else last
@@ -366,10 +305,10 @@ def _month(number: int, today: datetime) -> Period:
 
 def _months_soon(match: re.Match[str], today: datetime) -> list[Period]:
     """Months without a year, or a part of one, unless they are so far that the last ones may be meant."""
-    if _UNTIL_THEN.match(match[0]) and _is_past(match):
+    if _UNTIL_THEN.match(match[0]) and is_past(match):
         return []
     months = (_month(MONTHS[word] if word in MONTHS else count_of(word), today) for word in given(match))
-    first_too_far = months_on(today.replace(day=1), _MONTHS_AHEAD)
+    first_too_far = months_on(today.replace(day=1), MONTHS_AHEAD)
     return [_part_of(match[0], month) for month in months if month.since < first_too_far]
 
 
@@ -415,12 +354,12 @@ def _dates(match: re.Match[str], today: datetime) -> Period:
 
 def _bare_weekday(match: re.Match[str], today: datetime) -> Period | None:
     before, word = match.groups()
-    return None if before or _is_past(match, anywhere=True) else _weekday(WEEKDAYS[word], today)
+    return None if before or is_past(match) else _weekday(WEEKDAYS[word], today)
 
 
 def _cjk_weekday(match: re.Match[str], today: datetime) -> Period | None:
     which, word = match.groups()
-    if not which and _CJK_PAST.match(match.string, match.end()):
+    if not which and is_past_by_what_follows(match):
         return None
     week = _WHICH_ONE.get(which)
     return None if which and week is None else _weekday(CJK_WEEKDAYS[word], today, week=week)
@@ -440,10 +379,10 @@ _WHICH_ONE: Final[dict[str | None, int | None]] = {
 _WHICH: Final = (
     "(下下个|下下個|下下|下个|下個|下|再来|来|今|这个|這個|这|這|本|上个|上個|上|先|每个|每個|每|毎|隔周|隔)"
 )
-_BASE: Final = any_of(WEEKDAYS, {word: 0 for word in _DAYS_ON if word.isascii()})
+_BASE: Final = any_of(WEEKDAYS, {word: 0 for word in DAYS_ON if word.isascii()})
 _COUNTED: Final = f"{NUMBER.replace('(', '(?P<count>', 1)} {UNIT.replace('(', '(?P<unit>', 1)}"
 _NEXT_WEEK: Final = r"(?:next week|nachste[rn]? woche|(?:de )?la (?:semaine prochaine|semana que viene|proxima semana))"
-_LATIN_DAYS: Final = {word: 0 for word in _DAYS_ON if word.isascii() and word not in {"morgen", "manana"}}
+_LATIN_DAYS: Final = {word: 0 for word in DAYS_ON if word.isascii() and word not in {"morgen", "manana"}}
 _WITH_DAY: Final = rf"(?:\b(?:{any_of(WEEKDAYS)}),? (?:the |den |dem )?)?"
 _DATES: Final[tuple[Expression, ...]] = (
     (
@@ -541,11 +480,11 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     (re.compile(rf"\b{THIS} {THING}\b"), lambda match, today: _thing(match[1], today, is_next=False)),
     (
         re.compile(rf"\b(?:{any_of(_LATIN_DAYS)})\b|{_NO_TOMORROW}\b(?:morgen|manana)\b"),
-        lambda match, today: _on(_DAYS_ON[match[0]], today),
+        lambda match, today: _on(DAYS_ON[match[0]], today),
     ),
     (
-        re.compile(any_of({word: 0 for word in _DAYS_ON if not word.isascii()})),
-        lambda match, today: _on(_DAYS_ON[match[0]], today),
+        re.compile(any_of({word: 0 for word in DAYS_ON if not word.isascii()})),
+        lambda match, today: _on(DAYS_ON[match[0]], today),
     ),
     (
         re.compile(
@@ -560,7 +499,7 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     (re.compile(rf"\b(?:({_NOT_AHEAD}) )?({any_of(WEEKDAYS)})\b(?! (?:dernier|passe|pasado))"), _bare_weekday),
     (
         re.compile(r"\b(?:the|am|ce|el|on|over) (?:weekend|wochenende|week-end|fin de semana)\b(?! (?:pasad|dernier))"),
-        lambda match, today: None if _is_past(match) else back(WEEKEND, 0, today),
+        lambda match, today: None if is_past(match) else back(WEEKEND, 0, today),
     ),
     (re.compile(rf"{_WHICH}?(?:[周週]|星期|礼拜|禮拜)([一二三四五六日天])"), _cjk_weekday),
     (re.compile(rf"(?:{_WHICH}週の?)?([月火水木金土日])曜"), _cjk_weekday),
@@ -586,128 +525,3 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     ),
 )
 """The same, and what names days by the clock."""
-
-_SOON: Final = re.compile(
-    r"\b(?:coming up|upcoming|soon|(?:next|coming) (?:few )?days|demnachst|bald|(?:nachsten|kommenden) (?:\w+ )?tagen?"
-    r"|prochainement|bientot|prochains jours|pronto|proximos dias|proximamente)\b|最近|近いうち|今後|接下来|这几天"
-)
-_UNTIL: Final = re.compile(
-    r"(?<!day )(?<!tag )(?<!woch )(?<!\d )\b(?:by|until|till|before|bis|jusqu'\w+|d'ici|avant|hasta|antes del?) "
-    r"(?:l'|(?:the|this|next|end|of|zum|ende|des|der|diese[rs]|nachste[nrsm]?|l[ae]|fin|d[ue]l?|cette|el|est[ae]"
-    r"|proxim[oa]) )*"
-    rf"(?:(?:\d+ )?(?:de )?{_TOLD_BY.pattern}|\d+(?:st|nd|rd|th|\.|-\d)|(?<=\b[el][el] )\d)"
-)
-"""What asks for all that is from now on: "before Friday", and not "before lunch on Friday" nor "by the way"."""
-
-_FROM: Final = re.compile(
-    rf"\b(?:from|von|vom|ab|des|de|a partir de|desde) (?:the |next |this |el )?{_TOLD_BY.pattern}"
-)
-
-
-def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
-    """The periods from today on that a question names: as in :func:`days_ahead`, and what is coming up in two weeks."""
-    day, left, found = midnight(today), plain(text), days_ahead(text, today=today)
-    if re.search(r"\bdid (?:i|we)\b", left):  # a date that is so far ahead has been
-        dates, too_far = days_ahead(text, today=today, by_clock=False), months_on(day.replace(day=1), _MONTHS_AHEAD)
-        found = tuple(each for each in found if each not in dates or each.since < too_far)
-    if not found:
-        return (Period(day, day + timedelta(days=_SOON_DAYS)),) if _SOON.search(left) else ()
-    if not _UNTIL.search(left):
-        return tuple(Period(max(each.since, day), each.until) for each in found)
-    since = max(min(found).since, day) if len(found) > 1 and _FROM.search(left) else day
-    return tuple(Period(since, each.until) for each in found)
-
-
-_PLANNING: Final = """
-have has got anything something everything things plan plans planned planning schedule scheduled calendar agenda
-appointment appointments diary due todo happening happen happens coming come upcoming on up remember remind need want
-wanted going else events event tasks task reminders next few days day within list look looking take care
-habe haben hab vor etwas geplant plan plane termin termine ansteht steht stehen kalender mache machen los gibt
-nachste nachsten nachster nachstes kommende kommenden kommendes tagen tage ende anfang mitte monatsende schon liegt
-frei verabredet programm free busy occupe libre
-prevu prevue prevus programme rendez vous fais faire dois jour chose quelque qu fin debut prochains prochaines
-on ce prochain prochaine proximo proxima viene
-tengo tenemos planes cita citas previsto programado pendiente hago hacer toca fin finales principios proximos proximas
-"""
-_PLANNING_WORDS: Final = frozenset(_PLANNING.split()).union(NUMBERS, *(word.split() for word in _DAYS_ON))
-_ASKS_FOR_PLANS: Final = re.compile(
-    r"\b(?:(?:do|have|am|are|should|must|need|will|can|did) (?:i|we)|(?:i|we) (?:have|need|should|must)|anything"
-    r"|what'?s (?:on|up|due|happening|planned|scheduled|coming|next)|is there|plans?|calendar|schedule|agenda"
-    r"|appointments?|on fait"
-    r"|(?:hab(?:e|en)?|bin|sind) (?:ich|wir)|steh(?:t|en)|liegt|geplant|mach(?:e|en) (?:ich|wir)|termine?|kalender"
-    r"|gibt es|was ist|ai-je|j'ai|prevu\w*|programme|fais|faire|rendez-vous|tengo|tenemos|planes|hay|hago|citas?)\b"
-)
-_OF_WHAT_WAS: Final = re.compile(rf"\b{_DID} (?:i|we)\b|(?<!\bon )\bfait\b|ました")
-_CJK_PLANNING: Final = re.compile(
-    r"安排|计划|計劃|行程|日程|打算|要做|有(?:什么|什麼|啥)?事|做什么|做什麼|有什么|有什麼|予定|スケジュール|何が|何か|何を"
-)
-_CJK_BESIDE: Final = re.compile(
-    r"[我你们們的在有没要做什么麼啥吗嗎呢得事情别忘了给给帮看看查一二三四五六七八九十\u3041-\u309f私僕何教日周週月末、。？?！!，\s]"
-    r"|安排|计划|計劃|行程|日程|打算|予定|スケジュール|今天|明天|后天|後天|今晚|明日|今日|下|来|今|这|這|本|个|個|最近"
-)
-_ASKING: Final = re.compile(r"[?？]|^\W*(?:what|was|qu|tell|show|list|zeig|sag|dime)|教えて|告诉我")
-_DOING: Final = """
-do done happen happened go going went been on up anything something things
-gemacht getan los passiert geschehen unternommen erlebt verbracht hab mein meine unser unsere gab
-tell remind remember weisst noch qu fin ai avons fait passe hice hicimos hecho paso pase
-"""
-_DOING_WORDS: Final = frozenset(_DOING.split()).union(NUMBERS, *(word.split() for word in _DAYS_ON))
-_ASKS_WHAT_WAS_DONE: Final = re.compile(
-    r"\b(?:what|how|where|was|wie|wo|qu|que|comment|ou|como|donde)\b.*\b"
-    rf"(?:{_DID} (?:i|we)|(?:i|we) (?:did|was|were)|(?:have|'ve|had) (?:i|we) (?:done|been)"
-    r"|(?:was|were) (?:i|we|my|our|last|the|yesterday)(?! going to\b)|went on|(?:was|been|'s) going on"
-    r"|happened(?! to (?!me\b|us\b))"
-    r"|(?:habe?n?|hatten?) (?:ich|wir) .*(?:ge\w+|unternommen|erlebt|verbracht)"
-    r"|(?:ich|wir) .*(?:gemacht|getan|unternommen|erlebt) haben?|(?:ist|war) .*(?:passiert|geschehen)|war .*los|gab es"
-    r"|war(?:en)? (?:ich|wir|mein|unser|das|die|der|gestern|letzte)\w*|pas[eo]"
-    r"|(?:ai-je|avons-nous|j'ai|on a|nous avons) (?:fait|passe)|s'est(?:-il)? passe|hice|hicimos|(?:he|hemos) hecho)\b"
-)
-_SPENDING_TIME: Final = re.compile(r"\b((?:how|where) did (?:i|we)) spend\b|\b(did (?:i|we)) get up to\b")
-_CJK_DONE: Final = re.compile(
-    r"[做干][了过過]些?(?:什么|什麼|啥)|[做干](?:什么|什麼|啥)了|[发發]生了?(?:什么|什麼)事?|[过過]得怎[么麼][样樣]"
-    r"|何を(?:しました|していました|した|してた)|何がありました|どうでした"
-)
-_BOUNDS: Final = re.compile(  # all days between them are asked for
-    r"\b(?:since|from|between|to (?=\w+day|\d)|through|until|till|before(?! yesterday)|after|seit|zwischen|bis|nach"
-    r"|depuis|entre|jusqu\w*|avant(?!-)|apres|a (?=\w+di\b)|desde|hasta|antes(?! de ayer)|al (?=\w+s\b)|despues)\b"
-)
-_CJK_DAYS_BEHIND: Final = re.compile("[昨前上先去天年]")
-_WORD: Final = re.compile(r"[^\W\d_]{2,}")
-
-
-def asks_for_plans(text: str, *, says_little: Container[str]) -> bool:
-    """Whether a question that names days ahead asks for what there is then, and has no words but such that say little.
-
-    >>> asks_for_plans("What do I have today?", says_little={"what", "do", "i", "today"})
-    True
-    >>> asks_for_plans("What should I cook today?", says_little={"what", "should", "i", "today"})
-    False
-    """
-    left = plain(text)
-    if len(left) > _LONGEST_QUESTION or _ASKING.search(left) is None or _OF_WHAT_WAS.search(left):
-        return False
-    if _BEYOND_LATIN.search(left):
-        return _CJK_PLANNING.search(left) is not None and not _CJK_BESIDE.sub("", left)
-    if _ASKS_FOR_PLANS.search(left) is None:
-        return False
-    words = _WORD.findall(left)
-    return all(word in _PLANNING_WORDS or word in PERIOD_WORDS or word in says_little for word in words)
-
-
-def asks_what_was_done(text: str, *, says_little: Container[str]) -> bool:
-    """Whether a question asks for what whoever asks did, and has no words but such that say little.
-
-    >>> asks_what_was_done("What did I do last week?", says_little={"what", "did", "do", "last"})
-    True
-    >>> asks_what_was_done("What did I buy last week?", says_little={"what", "did"})
-    False
-    """
-    left = _SPENDING_TIME.sub(r"\1\2 do", plain(text))
-    if len(left) > _LONGEST_QUESTION:
-        return False
-    if _BEYOND_LATIN.search(left):
-        left, found = _CJK_DONE.subn("", left)
-        return found > 0 and not _CJK_DAYS_BEHIND.sub("", _CJK_BESIDE.sub("", left))
-    words = _WORD.findall(left)
-    said = (word in _DOING_WORDS or word in PERIOD_WORDS or word in says_little for word in words)
-    return _ASKS_WHAT_WAS_DONE.search(left) is not None and not _BOUNDS.search(left) and all(said)

@@ -236,3 +236,14 @@ def test_who_asks_what_was_on_a_date_that_has_been_does_not_mean_the_next_year()
 def test_of_this_month_and_a_later_one_both_were_last_year():
     asked = Question.parse("What did I buy in March and April?", now=NOW)
     assert [(date.year, date.month) for date in asked.dates] == [(2025, 3), (2025, 4)]
+
+
+def test_days_to_come_that_are_named_from_one_to_another_are_not_those_of_last_week():
+    with AgentMemory.in_memory(clock=FixedClock(NOW)) as memory:
+        for number, said in enumerate(("I have early shifts Wednesday to Friday", "Last week I bought a piano")):
+            message = Message(role="user", content=said, timestamp=NOW)
+            memory.add_messages("user/ines", [message], conversation=f"c{number}")
+        memory.flush("user/ines")
+        found = memory.retrieve("What did I do last week?", scope="user/ines", record=False).episodic
+        dates = {hit.memory.messages[0].content.split()[-1]: hit.explanation.stages["date"] for hit in found}
+    assert dates["piano"] > dates["Friday"]

@@ -1,0 +1,102 @@
+"""Whether a day is told in the past: "I ran a marathon on Friday", and not "We booked a table for Friday".
+
+English, German, French and Spanish by their verbs, Chinese and Japanese by what stands behind the day; of texts as
+:func:`memory_retrievers.text.periods.plain` writes them, in which " ; " is what has been read already.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+DID: Final = r"did\b(?! (?:i|we) (?:want|plan|need|have|mean)\b)"  # but for "What did we plan?"
+_ARRANGED: Final = (
+    r"(?:(?:re)?scheduled|(?:re)?booked|arranged|planned|reserved|moved|pushed|shifted|postponed|extended|delayed"
+    r"|invited|asked|told|reminded|supposed|meant|set|due|going|hoping|wondering|thinking)\b"
+)
+"""What is arranged for another day by what was done: "The flight was moved to Friday"."""
+_OF_PLANS: Final = (
+    r"(?! (?:(?:an?|the|my|our|us|me|two|some) )*(?:\w+ )?(?:appointment|reservation|booking|slot|table|date|tickets?"
+    r"|(?:day|shift) off)\b)"
+)
+_PLAN_VERB: Final = (
+    r"\w*(?:booked|scheduled|arranged|ordered|planned|reserved|poned|signed|registered|asked|confirmed"
+    r"|accepted|offered|promised|decided|wanted|hoped|mentioned|noticed|learned|reminded|need|used|applied|invited)\b"
+)
+_PARTICIPLE: Final = (
+    r"(?:(?:ab|an|auf|aus|bei|ein|fern|heim|her|hin|los|mit|nach|teil|um|vor|weg|weiter|zu|zuruck)?"
+    r"ge(?!plant|bucht|sagt|hort|dacht|meint|merkt|hen\b|ben\b|gen\b|stern\b)\w+(?:t|en)|unternommen|besucht|verloren"
+    r"|verpasst|bestanden|verbracht|erledigt|repariert|bekommen)(?=\W*$)"
+)
+_PAST: Final = """
+had went saw met ate came slept swam ran flew drove rode drank sang broke spent wrote wore threw
+didn't couldn't wasn't weren't hadn't
+hatte hatten waren besuchte besuchten kam kamen ging gingen fuhr fuhren blieb blieben traf trafen flog flogen schlief
+etais etait etions etaient avais avait avions avaient
+fui fuimos fue fueron hice hicimos hizo vi vimos vio estuve estuvimos estuvo tuve tuvimos tuvo comi comimos llovio vino
+compre lleve trabaje
+"""
+"""What tells of the past by itself, in four languages."""
+_PAST_VERB: Final = re.compile(
+    r"\b(?:was(?! hat\b| vor\b| (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)"
+    rf"(?! (?:\w+ )?{_ARRANGED})|were(?! (?:\w+ )?{_ARRANGED})|{DID}|{'|'.join(_PAST.split())}"
+    rf"|(?:gave|bought|made){_OF_PLANS}"
+    rf"|(?<!ve )(?<!ve i )(?<!ve we )(?<!'s )(?<!has )got(?! (?:\w+ )?{_ARRANGED}){_OF_PLANS}"
+    rf"|(?:i|we|you|he|she|it|they) (?:\w+ly )?(?!{_PLAN_VERB})\w+[^\We]ed"
+    rf"|(?:\A|\b(?:i|we|you|he|she|it|they) (?:\w+ly )?)(?:took{_OF_PLANS}|lost|won|left|fell|felt|sold|woke|taught)"
+    r"|(?:told|asked|called) (?:me|us|him|her|them)(?= on ;)"
+    r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)"
+    rf"|(?:habe?|haben|hat) (?:[^.?\s]+\s+){{0,16}}{_PARTICIPLE}|(?:bin|sind)(?: [^.?\s]+){{0,9}} {_PARTICIPLE}"
+    r"|was ist (?:[^.?\s]+\s+){0,16}(?:passiert|geschehen|gewesen)(?=\W*$)"
+    r"|(?:j'ai|on a|nous avons|(?:il|elle) a|(?:ils|elles) ont) (?:fait|vu|mange|pris|ete|eu|plu|bu|lu|perdu|recu"
+    r"|achete|dormi|couru|joue|visite|rencontre|travaille|fini|passe)"
+    r"|(?:je suis|on est|nous sommes|(?:il|elle) est) (?:all|rest|rentr|tomb|arriv)ee?s?"
+    r"|(?:je suis|on est) (?:sorti|parti|venu)e?s?)\b(?! para)"
+)
+_SENTENCE: Final = r"(?<!\d)(?<!\b[dms][rst])(?<!\bmrs)(?<!\.[a-z])(?:[.!?:]|(?<! );) |\n"  # " ; " is what was taken
+_PIECES: Final = re.compile(rf"{_SENTENCE}|, | (?:and|but|so|that|und|aber|et|mais|y|pero|que) "), re.compile(_SENTENCE)
+"""What stands between clauses, and between sentences."""
+
+_AND: Final = "and ", "und ", "et ", "y "
+_FOR_A_DAY: Final = re.compile(r"\b(?:for|to|took|auf|fur|pour|para|al?) (?:the |next |el |den )?\Z")
+"""What stands before a day that something is moved to, or that is taken off."""
+
+_NEAR: Final = 120  # characters of a clause or sentence before and behind a day
+
+_OWN_VERB: Final = re.compile(
+    r"\b(?:i|we|he|she|it|they|there'?s|is|are|will|must|should|remind|ich|wir|er|kommt|kommen|ist|sind|hat|wird|gibt"
+    r"|je|j'ai|on(?= \w)|il|elle|nous|va|vient|tengo|tenemos|voy|va|vamos|viene|llega|hay)\b"
+)
+"""A part of a sentence with one of these words is a clause, and no part of a list: "I met Tom and Ben on Friday"."""
+_BESIDE_DAYS: Final = re.compile(
+    r"\b(?:on|at|in|by|the|this|then|after|before|over|around|and|und|et|y|am|um|im|das|le|el|ce|a|work|lunch"
+    r"|morning|afternoon|evening|night|early|late)\b|[\W\d_]"
+)
+_CJK_PAST: Final = re.compile(
+    "(?![^、，。！？,.!?;]*(?:[要會就快订訂预預约約]|会(?![っいえわ])|予約|約束))"
+    "[^、，。！？,.!?;]*(?:了(?=[^、，。！？,.!?;吧])|ました|でした|(?<![なま])った)"
+)
+"""What stands behind a day of the week that is told in the past, and is nothing arranged."""
+
+
+def is_past(match: re.Match[str]) -> bool:
+    """True if a day is told in the past: by its clause, or by its sentence and then by any if the clause is no more."""
+    text, first, last = match.string, max(match.start() - _NEAR, 0), match.end() + _NEAR
+    if _FOR_A_DAY.search(text, first, match.start()):
+        return False
+    for ends in _PIECES:
+        before = [end.end() for end in ends.finditer(text, first, match.start())]
+        start, behind = before[-1] if before else first, ends.search(text, match.end(), last)
+        rest = text[start : match.start()], text[match.end() : behind.start() if behind else last]
+        piece = ";".join(rest)
+        if _PAST_VERB.search(piece):
+            return True
+        is_of_list = text[:start].endswith(_AND) or piece.startswith(_AND)
+        if _OWN_VERB.search(piece) or (_BESIDE_DAYS.sub("", piece) and not is_of_list):
+            return False
+    return _PAST_VERB.search(text) is not None
+
+
+def is_past_by_what_follows(match: re.Match[str]) -> bool:
+    """True if a Chinese or Japanese day is told in the past, by the rest of its clause."""
+    return _CJK_PAST.match(match.string, match.end()) is not None
