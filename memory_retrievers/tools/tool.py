@@ -334,7 +334,14 @@ def run_tool(tool: AnyTool, context: ToolContext, arguments: Mapping[str, object
 
 
 def failure(tool: AnyTool, context: ToolContext, arguments: Mapping[str, object], error: Exception) -> ToolOutput:
-    """The answer of a tool that has failed (specification §1.6, §4.1): the same at all levels, details at ``full``."""
+    """The answer of a tool that has failed (specification §1.6, §4.1): the same at all levels, details at ``full``.
+
+    Args:
+        tool: The tool.
+        context: The context of the call, which says in what shape it answers.
+        arguments: The arguments, as the model gave them; they may name the response level.
+        error: The error that was raised.
+    """
     plain, level = context.response_format == "plain", arguments.get(LEVEL_ARGUMENT)
     is_full = isinstance(level, str) and level.strip().lower() == ResponseLevel.FULL
     answer = error_object(error, with_details=plain or is_full)
