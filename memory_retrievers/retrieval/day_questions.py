@@ -1,4 +1,4 @@
-"""Questions that are answered by days: what is planned for them, and what was done on them.
+"""Questions that are answered by time: what is planned for a day, what was done on it, and what was talked about.
 
 English, German, French, Spanish, Chinese and Japanese, as :mod:`memory_retrievers.text.plans`.
 """
@@ -103,7 +103,61 @@ _BOUNDS: Final = re.compile(  # all days between them are asked for
     r"|depuis|entre|jusqu\w*|avant(?!-)|apres|a (?=\w+di\b)|desde|hasta|antes(?! de ayer)|al (?=\w+s\b)|despues)\b"
 )
 _CJK_DAYS_BEHIND: Final = re.compile("[昨前上先去天年]")
+_TALKING_WORDS = """
+talk talked talking discuss discussed discussing discussion speak spoke chat chatted conversation say said tell told ask
+asked mention mentioned recap summary besprochen gesprochen geredet erzahlt gesagt gefragt unterhalten unterhaltung
+gesprach hablamos hablado dije dijimos dicho conte contado pregunte conversacion charla charlamos parle dit raconte
+demande discute
+"""
+_LAST_WORDS = """
+last latest previous previously recent recently lately ago earlier zuletzt letzte letztes letzten letzter letztem
+neulich vorhin ultimo ultima pasado pasada anterior dernier derniere precedente recemment
+"""
+_BESIDE_WORDS = """
+time thing things give get happen happened please remind remember recall summarise summarize two three four few couple
+mal quoi woruber wovon beim erinnerst weisst fasse zusammen zwei drei vez recuerdas resume dos tres fois rappelles
+deux trois
+"""
+_TALKING, _LAST = frozenset(_TALKING_WORDS.split()), frozenset(_LAST_WORDS.split())
+_OF_TALKS: Final = _TALKING | _LAST | PERIOD_WORDS | frozenset(_BESIDE_WORDS.split())
+"""Words of a question for what was talked about that name nothing of it, without accents."""
+
+_WHERE_WE_STOPPED: Final = re.compile(
+    r"\b(?:where (?:did )?we (?:left off|leave off|stop(?:ped)?)\b|d[oó]nde (?:lo )?(?:dejamos|quedamos)\b"
+    r"|wo (?:waren|sind|haben) wir (?:\w+ )?(?:stehen ?geblieben|aufgehört)|où (?:en )?(?:étions|sommes)[- ]nous\b)"
+    r"|^(?:我[们們]?|咱们|你)?(?:上次|昨天|前天|上周|上週|最近)(?:我[们們]?|咱们|你)?都?"
+    r"(?:[聊說说谈談讲講问問][了过過]?些?|[说說聊]到了?)(?:什么|什麼|哪)",
+    re.IGNORECASE,
+)
+_OF_OTHERS: Final = re.compile(
+    r"\b(?:who|he|she|they|him|her|them|his|their|wer|er|sie|ihm|ihn|quién|él|ella|ellos|ellas|qui|ils?|elles?|lui)\b",
+    re.IGNORECASE,
+)
+_OF_NOBODY: Final = re.compile(r"\bce qui\b|\best-il pass|\bqu[eé] he\b", re.IGNORECASE)
+_ASKS: Final = re.compile(
+    r"[?？]|^\W*(?:what|when|where|was|wann|wor\w+|quoi|recap|summar|remind|fasse|give)", re.IGNORECASE
+)
+_LONGEST_ABOUT_TALKS: Final = 60
+_LETTERS: Final = re.compile(r"[^\W\d_]{2,}|[^\W\d_a-z]")
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
+
+
+def asks_what_was_said(text: str, *, names_time: bool, says_little: Container[str]) -> bool:
+    """Whether a question asks for what was talked about, last or at a time, and names nothing of it.
+
+    Args:
+        text: The question.
+        names_time: Whether it names a date or a period.
+        says_little: Words that say little, without accents.
+    """
+    if len(text) > _LONGEST_ABOUT_TALKS or _OF_OTHERS.search(text):
+        return False
+    if _WHERE_WE_STOPPED.search(text):
+        return True
+    words = {word for word in _LETTERS.findall(plain(text)) if word not in says_little}
+    if words.isdisjoint(_TALKING) or not _ASKS.search(text):
+        return False
+    return (names_time or not words.isdisjoint(_LAST)) and words <= _OF_TALKS
 
 
 def asks_for_plans(text: str, *, says_little: Container[str]) -> bool:
@@ -134,11 +188,11 @@ def asks_what_was_done(text: str, *, says_little: Container[str]) -> bool:
     False
     """
     left = _SPENDING_TIME.sub(r"\1\2 do", _WITHOUT_MARK.sub(r"\1's", plain(text)))
-    if len(left) > _LONGEST_QUESTION:
+    if len(left) > _LONGEST_QUESTION or _OF_OTHERS.search(_OF_NOBODY.sub("", text)):
         return False
     if BEYOND_LATIN.search(left):
         left, found = _CJK_DONE.subn("", left)
         return found > 0 and not _CJK_DAYS_BEHIND.sub("", _CJK_BESIDE.sub("", left))
     words = _WORD.findall(left)
-    said = (word in _DOING_WORDS or word in PERIOD_WORDS or word in says_little for word in words)
+    said = (word in _DOING_WORDS or word in PERIOD_WORDS or word in _LAST or word in says_little for word in words)
     return _ASKS_WHAT_WAS_DONE.search(left) is not None and not _BOUNDS.search(left) and all(said)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple
 
-from memory_retrievers.retrieval.day_questions import asked_days, asks_for_plans, asks_what_was_done
+from memory_retrievers.retrieval.day_questions import asked_days, asks_for_plans, asks_what_was_done, asks_what_was_said
 from memory_retrievers.text.analysis import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyze, without_accents
 from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
 from memory_retrievers.text.languages import COMMON_WORDS, LOCAL_STOP_WORDS, language_of, relatives_in
-from memory_retrievers.text.periods import MONTHS, PERIOD_WORDS, Period, month_of, periods, plain
+from memory_retrievers.text.periods import MONTHS, Period, month_of, periods, plain
 from memory_retrievers.text.plans import days_behind
 
 _ENGLISH: Final = {
@@ -68,6 +68,14 @@ _RECOMMENDATION: Final = re.compile(  # but for what somebody else has recommend
 _HOW_TO: Final = re.compile(r"(?i)\b(?:how (?:do|can|could|should|would)|wie (?:kann|soll)) (?:i|we|ich|wir)\b")
 """Who asks like this mostly asks for what everybody may know."""
 
+_OF_SELF: Final = re.compile(
+    r"(?i)^\W*(?:what|where|who|which|how old|was|wo|wer|wie|welche[rsn]?|où|qui|quel(?:le)?s?|comment|d[oó]nde"
+    r"|cu[aá]l(?:es)?|qu[ié]+n|qu[eé]|c[oó]mo)\b(?!.*\b(?:should|can|could|may|might|must|would|shall|will"
+    r"|do i (?:do|say|need)|soll\w*|kann|k[oö]nn\w*|darf|muss|werde|mache|dois|devrais|peux|puis|fais|deb[oe]\w*"
+    r"|puedo|hago)\b)"
+)
+"""What asks for something that whoever asks is or has, and not for advice."""
+
 _ASKS_FOR_ALL: Final = re.compile(
     r"\b(?:(?:know|remember|recall|stor|sav|learn|note|tell|told|memor|summar)\w*\b[^.?!\n]{0,40} "
     r"(?:about|of|on) (?:me|myself|us)\b|you (?:still )?(?:know|remember|recall)(?: (?:me|us))?\W*$"
@@ -82,43 +90,8 @@ _ASKS_FOR_ALL: Final = re.compile(
 )
 """A question for whatever is known of whoever asks, such as "What do you know about me?": no memory is nearer to it."""
 
-_TALKING_WORDS = """
-talk talked talking discuss discussed discussing discussion speak spoke chat chatted conversation say said tell told ask
-asked mention mentioned recap summary besprochen gesprochen geredet erzahlt gesagt gefragt unterhalten unterhaltung
-gesprach hablamos hablado dije dijimos dicho conte contado pregunte conversacion charla charlamos parle dit raconte
-demande discute
-"""
-_LAST_WORDS = """
-last latest previous previously recent recently lately ago earlier zuletzt letzte letztes letzten letzter letztem
-neulich vorhin ultimo ultima pasado pasada anterior dernier derniere precedente recemment
-"""
-_BESIDE_WORDS = """
-time thing things give get happen happened please remind remember recall summarise summarize two three four few couple
-mal quoi woruber wovon beim erinnerst weisst fasse zusammen zwei drei vez recuerdas resume dos tres fois rappelles
-deux trois
-"""
-_TALKING, _LAST = frozenset(_TALKING_WORDS.split()), frozenset(_LAST_WORDS.split())
-_OF_TALKS: Final = _TALKING | _LAST | PERIOD_WORDS | frozenset(_BESIDE_WORDS.split())
-"""Words of a question for what was talked about that name nothing of it, without accents."""
-
-_WHERE_WE_STOPPED: Final = re.compile(
-    r"\b(?:where (?:did )?we (?:left off|leave off|stop(?:ped)?)\b|d[oó]nde (?:lo )?(?:dejamos|quedamos)\b"
-    r"|wo (?:waren|sind|haben) wir (?:\w+ )?(?:stehen ?geblieben|aufgehört)|où (?:en )?(?:étions|sommes)[- ]nous\b)"
-    r"|^(?:我[们們]?|咱们|你)?(?:上次|昨天|前天|上周|上週|最近)(?:我[们們]?|咱们|你)?都?"
-    r"(?:[聊說说谈談讲講问問][了过過]?些?|[说說聊]到了?)(?:什么|什麼|哪)",
-    re.IGNORECASE,
-)
-_OF_OTHERS: Final = re.compile(
-    r"\b(?:who|he|she|they|him|her|them|his|their|wer|er|sie|ihm|ihn|quién|él|ella|ellos|ellas|qui|ils?|elles?|lui)\b",
-    re.IGNORECASE,
-)
-_ASKS: Final = re.compile(
-    r"[?？]|^\W*(?:what|when|where|was|wann|wor\w+|quoi|recap|summar|remind|fasse|give)", re.IGNORECASE
-)
-
 _SMALL_TALK_CHARACTERS: Final = 60
 _EDGES: Final = re.compile(r"^\W+|(?<!\W)\W+$")  # looked for from the first of many marks alone
-_LETTERS: Final = re.compile(r"[^\W\d_]{2,}|[^\W\d_a-z]")
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
 
 
@@ -170,6 +143,17 @@ class Question:
         return self.behind if self.asks_what_was_said else self.ahead
 
     @property
+    def asks_about_self(self) -> bool:
+        """Whether it asks for one thing of whoever asks, which a memory may well tell in other words.
+
+        >>> [Question.parse(text).asks_about_self for text in ("Where do I work?", "What should I cook?")]
+        [True, False]
+        """
+        if self.is_by_time or self.dates or self.periods or self.ahead or not self.is_personal:
+            return False
+        return len(self.own_terms) <= 1 and _OF_SELF.search(self.text) is not None
+
+    @property
     def own_terms(self) -> frozenset[str]:
         """The search terms that say something in whatever language."""
         return frozenset(t for t in self.terms if t not in STOP_WORDS and without_accents(t) not in COMMON_WORDS)
@@ -184,7 +168,7 @@ class Question:
         is_whole = self.is_small_talk or self.is_personal or self.asks_for_all or self.asks_for_plans
         if len(self.own_terms) > 1 or is_whole:
             return False
-        return not (_asks_what_was_done(self.text) and days_behind(self.text, today=_ANY_DAY))
+        return not (asks_what_was_done(self.text, says_little=_SAYS_LITTLE) and days_behind(self.text, today=_ANY_DAY))
 
     @property
     def date_terms(self) -> frozenset[str]:
@@ -228,9 +212,10 @@ class Question:
             asks_for_all=asks_for_all,
             ahead=() if now is None else ahead,
         )
-        if _asks_what_was_said(question):
+        names_time = bool(question.periods or question.dates)
+        if not asks_for_all and asks_what_was_said(text, names_time=names_time, says_little=_SAYS_LITTLE):
             return replace(question, asks_what_was_said=True)
-        if not (as_specified or now is None) and _asks_what_was_done(text):
+        if not (as_specified or now is None) and asks_what_was_done(text, says_little=_SAYS_LITTLE):
             months = (month_of(each.month, now, year=each.year) for each in question.dates if each.month)
             behind = days_behind(text, today=now) or tuple(months)
             if behind and all(each.until - each.since <= _A_MONTH for each in behind):
@@ -303,24 +288,6 @@ who are you, what can you do, how can you help, how can you help me
 """
 _SMALL_QUESTIONS: Final = frozenset(map(str.strip, _SMALL.split(",")))
 """Questions about nothing that was ever said; any other question is one."""
-
-
-def _asks_what_was_said(question: Question) -> bool:
-    text = question.text
-    if len(text) > _SMALL_TALK_CHARACTERS or question.asks_for_all:
-        return False
-    if _WHERE_WE_STOPPED.search(text):
-        return not _OF_OTHERS.search(text)
-    words = {word for word in _LETTERS.findall(plain(text)) if word not in STOP_WORDS and word not in COMMON_WORDS}
-    if words.isdisjoint(_TALKING) or not _ASKS.search(text) or _OF_OTHERS.search(text):
-        return False
-    names_time = bool(question.periods or question.dates or words & _LAST)
-    return names_time and words <= _OF_TALKS
-
-
-def _asks_what_was_done(text: str) -> bool:
-    nobodys = re.sub(r"(?i)\bce qui\b|\best-il pass|\bqu[eé] he\b", "", text)
-    return asks_what_was_done(text, says_little=_SAYS_LITTLE | _LAST) and not _OF_OTHERS.search(nobodys)
 
 
 def _is_small_talk(text: str) -> bool:

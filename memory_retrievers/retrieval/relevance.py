@@ -9,23 +9,28 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from memory_retrievers.models import Kind
+from memory_retrievers.models import EpisodicMemory, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.models.results import Evidence
 from memory_retrievers.retrieval.features import weighed_sum
+from memory_retrievers.text.dates import tells_time
+from memory_retrievers.text.plans import days_behind, names_relative_day
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memory_retrievers.models.results import RetrievedMemory
     from memory_retrievers.retrieval.candidates import Candidates
     from memory_retrievers.retrieval.question import Question
+    from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest
 
 ScoresT = TypeVar("ScoresT", float, "NDArray[np.float64]")
+Hits: TypeAlias = "tuple[RetrievedMemory[Any], ...]"
 
 FEW_PASSAGES: Final = 20
 """Below so many passages the cosines of a scope say little, and a fixed middle and spread stand for theirs."""
@@ -202,3 +207,63 @@ def middle(candidates: Candidates) -> tuple[float, float]:
         return BACKGROUND
     at = float(np.median(candidates.similarities))
     return at, max(float(np.median(np.abs(candidates.similarities - at))), LEAST_SPREAD)
+
+
+_NEAREST: Final = 3  # memories of each kind that answer a question about oneself where none is relevant enough
+
+
+def relevant(
+    semantic: Hits, episodic: Hits, plan: RetrievalPlan, calibration: Mapping[Kind, Calibration]
+) -> tuple[set[MemoryKey], bool]:
+    """Name the memories that the least relevance of a request lets through.
+
+    Args:
+        semantic: The facts that were found, best first.
+        episodic: The episodes.
+        plan: The search plan, with the request and the question.
+        calibration: The floors.
+
+    Returns:
+        The memories, and whether they have reached a floor by what they say.
+    """
+    request, question, is_auto = plan.request, plan.question, plan.request.min_relevance == "auto"
+    of_time = _of_its_time((*semantic, *episodic), plan) if is_auto and question.is_by_time else set()
+    kept = _relevant(semantic, request, calibration[Kind.SEMANTIC])
+    if of_its_time := of_time & {hit.memory.key for hit in semantic}:
+        kept = of_its_time | {hit.memory.key for hit in semantic if hit.memory.key in kept and _recurs(hit.memory)}
+    if of_time or question.asks_what_was_said:
+        kept |= of_time
+        if question.behind:  # the days that an open one tells of are not read
+            kept |= _tells_of_days(episodic, _relevant(episodic, request, calibration[Kind.EPISODIC]))
+        return kept, False
+    kept |= _relevant(episodic, request, calibration[Kind.EPISODIC])
+    if is_auto and not kept and question.asks_about_self:  # what is nearest may tell it in other words
+        return {hit.memory.key for hit in (*semantic[:_NEAREST], *episodic[:_NEAREST])}, False
+    return kept, True
+
+
+def _relevant(hits: Hits, request: RetrievalRequest, calibration: Calibration) -> set[MemoryKey]:
+    """Name the hits of enough relevance."""
+    fitted = calibration.least(hits[0].relevance) if hits else 0.0
+    least = fitted if request.min_relevance == "auto" else request.min_relevance
+    return {hit.memory.key for hit in hits if hit.relevance >= least}
+
+
+def _of_its_time(hits: Hits, plan: RetrievalPlan) -> set[MemoryKey]:
+    """Name what is of the time that a question names, or is planned then; all episodes where it names none."""
+    question = plan.question
+    if not (question.dates or question.periods or question.ahead):
+        return {hit.memory.key for hit in hits if hit.memory.kind is Kind.EPISODIC}
+    evidence = {hit.memory.key: hit.explanation.evidence for hit in hits}
+    return {key for key, each in evidence.items() if each is not None and each.dated}
+
+
+def _tells_of_days(hits: Iterable[RetrievedMemory[EpisodicMemory]], kept: Container[MemoryKey]) -> set[MemoryKey]:
+    """Name those of some conversations that are still open and tell of days gone by."""
+    ones = (hit.memory for hit in hits if hit.memory.is_open and hit.memory.key in kept)
+    return {one.key for one in ones for it in one.messages if days_behind(it.content, today=one.end_at)}
+
+
+def _recurs(fact: SemanticMemory) -> bool:
+    """True for a fact of no day in particular that tells a time, such as "every Friday", which may be meant as well."""
+    return tells_time(fact.fact) and not names_relative_day(fact.fact)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory_retrievers.errors import BackendError, MemoryRetrieversError, ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, MemoryKey, SemanticMemory, scopes
@@ -25,8 +25,6 @@ from memory_retrievers.retrieval.request import (
 from memory_retrievers.retrieval.results import MOST_FACTS, Profile, RecentResult, RetrievalResult, profile_order
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages
-from memory_retrievers.text.dates import tells_time
-from memory_retrievers.text.plans import days_behind, names_relative_day
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
@@ -134,7 +132,7 @@ class HybridRetriever:
         """Search once; also the number of episodes that the prompt has already."""
         from memory_retrievers.retrieval.candidates import read_candidates
         from memory_retrievers.retrieval.ranking import rank
-        from memory_retrievers.retrieval.relevance import calibration_of
+        from memory_retrievers.retrieval.relevance import calibration_of, relevant
         from memory_retrievers.retrieval.unindexed_candidates import load, prepare, read_all  # numpy is loaded late
 
         store, settings = self._store, self._settings
@@ -169,18 +167,9 @@ class HybridRetriever:
         is_auto = request.min_relevance == "auto"
         asks_for_all = is_auto and plan.question.asks_for_all  # nothing is beside the point
         if request.category is None and settings.fusion != "rrf" and request.min_relevance and not asks_for_all:
-            of_time = _of_its_time((*semantic, *episodic), plan) if is_auto and plan.question.is_by_time else set()
-            kept = _relevant(semantic, request, calibration[Kind.SEMANTIC])
-            if of_its_time := of_time & {hit.memory.key for hit in semantic}:
-                kept = of_its_time | {hit.memory.key for hit in semantic if hit.memory.key in kept and _recurs(hit)}
-            if of_time or plan.question.asks_what_was_said:
-                kept |= of_time
-                if plan.question.behind:  # the days that an open one tells of are not read
-                    kept |= _tells_of_days(episodic, _relevant(episodic, request, calibration[Kind.EPISODIC]))
-            else:
-                kept |= _relevant(episodic, request, calibration[Kind.EPISODIC])
-                if is_auto and request.as_of is None and 0 < len(kept) < len(visible):
-                    kept |= self._newer(visible, kept, rankings)
+            kept, is_by_words = relevant(semantic, episodic, plan, calibration)
+            if is_auto and is_by_words and request.as_of is None and 0 < len(kept) < len(visible):
+                kept |= self._newer(visible, kept, rankings)
             semantic, episodic = _ranked(semantic, kept), _ranked(episodic, kept)
         result = RetrievalResult(
             query=request.query,
@@ -329,35 +318,6 @@ def _hydrated(
         )
         hits.append(hit)
     return tuple(hits)
-
-
-def _relevant(
-    hits: tuple[RetrievedMemory[KindT], ...], request: RetrievalRequest, calibration: Calibration
-) -> set[MemoryKey]:
-    """Name the hits of enough relevance."""
-    fitted = calibration.least(hits[0].relevance) if hits else 0.0
-    least = fitted if request.min_relevance == "auto" else request.min_relevance
-    return {hit.memory.key for hit in hits if hit.relevance >= least}
-
-
-def _of_its_time(hits: Iterable[RetrievedMemory[Any]], plan: RetrievalPlan) -> set[MemoryKey]:
-    """Name what is of the time that a question names, or is planned then; all episodes where it names none."""
-    question = plan.question
-    if not (question.dates or question.periods or question.ahead):
-        return {hit.memory.key for hit in hits if hit.memory.kind is Kind.EPISODIC}
-    evidence = {hit.memory.key: hit.explanation.evidence for hit in hits}
-    return {key for key, each in evidence.items() if each is not None and each.dated}
-
-
-def _tells_of_days(hits: Iterable[RetrievedMemory[EpisodicMemory]], relevant: Container[MemoryKey]) -> set[MemoryKey]:
-    """Name the relevant conversations that are still open and tell of days gone by."""
-    ones = (hit.memory for hit in hits if hit.memory.is_open and hit.memory.key in relevant)
-    return {one.key for one in ones for it in one.messages if days_behind(it.content, today=one.end_at)}
-
-
-def _recurs(hit: RetrievedMemory[SemanticMemory]) -> bool:
-    """True for a fact of no day in particular that tells a time, such as "every Friday", which may be meant as well."""
-    return tells_time(hit.memory.fact) and not names_relative_day(hit.memory.fact)
 
 
 def _ranked(hits: tuple[RetrievedMemory[KindT], ...], kept: Container[MemoryKey]) -> tuple[RetrievedMemory[KindT], ...]:

@@ -51,7 +51,7 @@ _PAST_VERB: Final = re.compile(
     r"|(?:j'ai|on a|nous avons|(?:il|elle) a|(?:ils|elles) ont) (?:fait|vu|mange|pris|ete|eu|plu|bu|lu|perdu|recu"
     r"|achete|dormi|couru|joue|visite|rencontre|travaille|fini|passe)"
     r"|(?:je suis|on est|nous sommes|(?:il|elle) est) (?:all|rest|rentr|tomb|arriv)ee?s?"
-    r"|(?:je suis|on est) (?:sorti|parti|venu)e?s?)\b(?! para)"
+    r"|(?:je suis|on est|nous sommes) (?:sorti|parti|venu)e?s?)\b(?! para)"
 )
 _SENTENCE: Final = r"(?<!\d)(?<!\b[dms][rst])(?<!\bmrs)(?<!\.[a-z])(?:[.!?:]|(?<! );) |\n"  # " ; " is what was taken
 _PIECES: Final = re.compile(rf"{_SENTENCE}|, | (?:and|but|so|that|und|aber|et|mais|y|pero|que) "), re.compile(_SENTENCE)

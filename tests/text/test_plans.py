@@ -224,7 +224,12 @@ def test_a_plan_beside_what_is_over_is_one(text):
         *("What went wrong on that expensive Friday?", "Prices cost us a lot on one Friday: fish was sold too cheap"),
         *("On Friday, after work, I went home", "I met Anna, Tom and Ben on Friday", "Took Ben to the dentist Friday"),
         *("Am Freitag fuhr ich nach Kiel", "Am Freitag hat es geregnet", "Wir haben am Sonntag Kuchen gegessen"),
-        *("Vendredi j'ai vu Marie", "Samedi on est allés au zoo", "Vendredi, c'était super"),
+        *(
+            "Vendredi j'ai vu Marie",
+            "Samedi on est allés au zoo",
+            "Jeudi nous sommes partis à Lyon",
+            "Vendredi, c'était super",
+        ),
         *("El sábado comimos en casa de Ana", "El viernes estuve enferma", "El viernes vino mi madre"),
         *("I had a call with Dr. Lee on Friday and he's worried", "I saw Anna at 3 p.m. on Friday and she's well"),
     ],
