@@ -71,8 +71,8 @@ _HOW_TO: Final = re.compile(r"(?i)\b(?:how (?:do|can|could|should|would)|wie (?:
 _OF_SELF: Final = re.compile(
     r"(?i)^\W*(?:what|where|who|which|how old|was|wo|wer|wie|welche[rsn]?|où|qui|quel(?:le)?s?|comment|d[oó]nde"
     r"|cu[aá]l(?:es)?|qu[ié]+n|qu[eé]|c[oó]mo)\b(?!.*\b(?:should|can|could|may|might|must|would|shall|will"
-    r"|do i (?:do|say|need)|soll\w*|kann|k[oö]nn\w*|darf|muss|werde|mache|dois|devrais|peux|puis|fais|deb[oe]\w*"
-    r"|puedo|hago)\b)"
+    r"|(?:do|am) i (?:do|say|need|start|begin|doing|looking|seeing|missing)|(?:mistake|bug)s?"
+    r"|soll\w*|kann|k[oö]nn\w*|darf|muss|werde|mache|dois|devrais|peux|puis|fais|deb[oe]\w*|puedo|hago)\b)"
 )
 """What asks for something that whoever asks is or has, and not for advice."""
 

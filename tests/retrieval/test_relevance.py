@@ -402,7 +402,9 @@ def test_what_somebody_asks_about_themselves_is_answered_by_the_nearest_where_no
     assert len(said(months, question, min_relevance="auto")) == 3
 
 
-@pytest.mark.parametrize("question", ["What should I wear?", "What do I do now?", "Where was I in May 2019?"])
+@pytest.mark.parametrize(
+    "question", ["What should I wear?", "What do I do now?", "What am I doing wrong?", "Where was I in May 2019?"]
+)
 def test_who_asks_for_advice_or_of_another_time_is_told_nothing_that_is_only_nearest(months, question):
     assert said(months, question, min_relevance="auto") == []
 
