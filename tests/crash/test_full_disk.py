@@ -1,13 +1,19 @@
 """On a full disk a write fails with one clear error, nothing acknowledged is lost, and with space it goes on."""
 
+import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from chromadb.errors import InternalError
 from crash import full_disk
+
+from memory_retrievers import AgentMemory, DiskFullError
+from memory_retrievers.backends.chroma import collection as projection
 
 BENCHMARKS = Path(full_disk.__file__).parents[1]
 
@@ -45,3 +51,44 @@ def test_on_a_full_disk_writes_fail_clearly_and_go_on_when_there_is_space(full, 
     assert saw["found before"] == 20
     assert saw["found while full"] >= 20
     assert saw["found after"] >= 20
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),  # deleting needs space where nothing is overwritten in place
+        InternalError("error returned from database: (code: 13) database or disk is full"),
+    ],
+    ids=["the system", "Chroma"],
+)
+def test_a_purge_that_finds_no_space_in_the_projection_says_so_and_works_when_there_is_some(
+    error, tmp_path, monkeypatch
+):
+    def refuse(path):
+        raise error
+
+    with AgentMemory.open(tmp_path / "store", dense="chroma") as memory:
+        memory.remember_fact(scope="c1", fact="User likes tea")
+        memory.rebuild("dense")
+        with monkeypatch.context() as full:
+            full.setattr(shutil, "rmtree", refuse)
+            with pytest.raises(DiskFullError, match="Make room"):
+                memory.purge()
+        memory.purge()
+        assert memory.verify().problems == ()
+
+
+def test_without_room_for_the_projection_s_lock_memories_are_stored_and_found_and_a_purge_says_so(
+    tmp_path, monkeypatch
+):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", "feeding")
+
+    with AgentMemory.open(tmp_path / "store", dense="chroma") as memory:
+        monkeypatch.setattr(projection.FileLock, "try_acquire", refuse)  # as where no inode is left
+        stored = memory.remember_fact(scope="c1", fact="User likes tea")
+        assert [each.memory for each in memory.retrieve("tea", scope="c1").semantic] == [stored]
+        with pytest.raises(DiskFullError, match="Make room"):
+            memory.purge()
+        monkeypatch.undo()
+        memory.purge()

@@ -209,9 +209,9 @@ class Feeder:
             BackendError: It cannot be done now; the next attempt comes after a pause.
         """
         with self._feeding:
-            if not self._projection.hold():
-                return
             try:
+                if not self._projection.hold():
+                    return
                 if self._generation is None:
                     self._prepare()
                 else:
@@ -228,7 +228,12 @@ class Feeder:
         with self._starting:
             if not self.may_try or (self._thread is not None and self._thread.is_alive()):
                 return
-            if not self._projection.hold():
+            try:
+                if not self._projection.hold():
+                    return
+            except BackendError as error:
+                self.distrust(error)
+                _logger.warning("the vector projection is not used for now, searches stay exact: %s", error)
                 return
             self._thread = threading.Thread(target=self.attempt, name="memory-retrievers-feeder", daemon=True)
             self._thread.start()

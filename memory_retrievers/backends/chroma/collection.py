@@ -1,7 +1,7 @@
 """Chroma as a projection of the ledger: one collection, filled with our vectors, readable by any Chroma tool.
 
-Chroma is imported and opened at first use. Its exceptions and panics are raised as one of two errors: unreachable for
-now, or damaged.
+Chroma is imported and opened at first use. Its exceptions and panics are raised as one of three errors: no space,
+unreachable for now, or damaged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from memory_retrievers.backends.chroma import clients
 from memory_retrievers.backends.files import PRIVATE, Access, Folder, is_full, make_directories, make_file, set_modes
 from memory_retrievers.backends.locks import FileLock
 from memory_retrievers.backends.processes import DIRECTORY as PROCESSES
-from memory_retrievers.errors import BackendError, IndexOutOfStepError, MemoryRetrieversError
+from memory_retrievers.errors import BackendError, DiskFullError, IndexOutOfStepError, MemoryRetrieversError
 from memory_retrievers.models.selection import ProjectedPassage, Selection
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ NEVER: Final = 2**53  # stands for "does not expire": the largest moment that ev
 
 MICROSECONDS: Final = 1_000_000
 PAGE: Final = 1_000
+_FULL: Final = "database or disk is full"  # SQLite's words, of which Chroma passes on no code
 _MOST_DEATHS: Final = 2
 _PROBED: Final = 100
 _SAME_COSINE: Final = 0.9999
@@ -73,7 +74,7 @@ class ChromaProjection:
         """Take the right to use Chroma's files, which bear one process; False if another has it.
 
         Raises:
-            BackendError: The directory of the store is gone.
+            BackendError: The directory of the store is gone, or no lock can be made in it.
         """
         if self._directory is None:
             return True
@@ -83,13 +84,17 @@ class ChromaProjection:
                 try:
                     with Folder(self._directory.parent) as store, store.below(PROCESSES, self._access) as folder:
                         lock = FileLock(folder, LOCK, self._access)
+                    if not lock.try_acquire():
+                        lock.close()
+                        return False
                 except FileNotFoundError as error:
                     raise BackendError(
                         f"{self._directory.parent} was moved or deleted while it was open here: open it again"
                     ) from error
-                if not lock.try_acquire():
-                    lock.close()
-                    return False
+                except OSError as error:
+                    if is_full(error):
+                        raise self._failure(error) from error
+                    raise BackendError(f"{self._directory} cannot be used: {error.strerror or error}") from error
                 self._lock = lock
             return True
 
@@ -272,10 +277,14 @@ class ChromaProjection:
             raise self._failure(error) from error
 
     def _failure(self, error: BaseException) -> BackendError:
-        """Map an exception to an error: damaged, or, with a server, unreachable for now."""
+        """Map an exception to an error: no space, damaged, or, with a server, unreachable for now."""
         from chromadb.errors import InternalError, NotFoundError
 
         problem = f"Chroma failed ({type(error).__name__}: {error})"
+        if (isinstance(error, OSError) and is_full(error)) or _FULL in str(error):
+            return DiskFullError(
+                f"no space is left for the vector projection: {problem}. Make room where it is, and try again"
+            )
         if self._given_client is None or isinstance(error, InternalError | NotFoundError):
             return IndexOutOfStepError(problem)
         return BackendError(problem)
