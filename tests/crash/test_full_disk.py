@@ -14,6 +14,7 @@ from crash import full_disk
 
 from memory_retrievers import AgentMemory, DiskFullError
 from memory_retrievers.backends.chroma import collection as projection
+from memory_retrievers.backends.files import Folder
 
 BENCHMARKS = Path(full_disk.__file__).parents[1]
 
@@ -92,3 +93,19 @@ def test_without_room_for_the_projection_s_lock_memories_are_stored_and_found_an
             memory.purge()
         monkeypatch.undo()
         memory.purge()
+
+
+def test_a_lock_that_finds_no_room_ends_no_search_and_is_told_by_a_purge(tmp_path, monkeypatch):
+    handle = Folder.handle
+
+    def refuse(folder, name, *given):
+        if name == "feeding":
+            raise OSError(errno.ENOSPC, "No space left on device", name)
+        return handle(folder, name, *given)
+
+    with AgentMemory.open(tmp_path / "store", dense="chroma") as memory:
+        monkeypatch.setattr(Folder, "handle", refuse)  # as where no inode is left
+        stored = memory.remember_fact(scope="c1", fact="User likes tea")
+        assert [each.memory for each in memory.retrieve("tea", scope="c1").semantic] == [stored]
+        with pytest.raises(DiskFullError, match="Make room"):
+            memory.purge()

@@ -188,7 +188,13 @@ class AttachedFile:
     def lock(self, name: str, *, timeout: float) -> Iterator[bool]:
         """Hold another lock that the processes of the store share; yields False if it cannot be had in time."""
         self.require_place()
-        with self._required().lock(name) as lock:
+        try:
+            made = self._required().lock(name)
+        except OSError as error:
+            if is_full(error):
+                raise refusal(self._path, error) from error
+            raise
+        with made as lock:
             yield lock.acquire(timeout)
 
     def require_place(self) -> None:
