@@ -10,7 +10,7 @@ from collections.abc import Container
 from datetime import datetime, timedelta
 from typing import Final
 
-from memory_retrievers.text.periods import NUMBERS, PERIOD_WORDS, Period, midnight, months_on, plain
+from memory_retrievers.text.periods import NUMBERS, PERIOD_WORDS, WRITTEN_YEAR, Period, midnight, months_on, plain
 from memory_retrievers.text.plans import BEYOND_LATIN, DAYS_ON, MONTHS_AHEAD, NAMES_OF_DAYS, days_ahead
 from memory_retrievers.text.tense import DID
 
@@ -20,6 +20,7 @@ _SOON: Final = re.compile(
     r"\b(?:coming up|upcoming|soon|(?:next|coming) (?:few )?days|demnachst|bald|(?:nachsten|kommenden) (?:\w+ )?tagen?"
     r"|prochainement|bientot|prochains jours|pronto|proximos dias|proximamente)\b|最近|近いうち|今後|接下来|这几天"
 )
+_WRITTEN_YEAR: Final = re.compile(rf"\b{WRITTEN_YEAR}\b|\bnext year\b")
 _UNTIL: Final = re.compile(
     r"(?<!day )(?<!tag )(?<!woch )(?<!\d )\b(?:by|until|till|before|bis|jusqu'\w+|d'ici|avant|hasta|antes del?) "
     r"(?:l'|(?:the|this|next|end|of|zum|ende|des|der|diese[rs]|nachste[nrsm]?|l[ae]|fin|d[ue]l?|cette|el|est[ae]"
@@ -36,7 +37,7 @@ _FROM: Final = re.compile(
 def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
     """The periods from today on that a question names: as in :func:`days_ahead`, and what is coming up in two weeks."""
     day, left, found = midnight(today), plain(text), days_ahead(text, today=today)
-    if re.search(r"\bdid (?:i|we)\b", left):  # a date that is so far ahead has been
+    if re.search(rf"\b{DID} (?:i|we)\b", left) and not _WRITTEN_YEAR.search(left):  # a date so far ahead has been
         dates, too_far = days_ahead(text, today=today, by_clock=False), months_on(day.replace(day=1), MONTHS_AHEAD)
         found = tuple(each for each in found if each not in dates or each.since < too_far)
     if not found:
@@ -61,7 +62,7 @@ tengo tenemos planes cita citas previsto programado pendiente hago hacer toca fi
 _PLANNING_WORDS: Final = frozenset(_PLANNING.split()).union(NUMBERS, *(word.split() for word in DAYS_ON))
 _ASKS_FOR_PLANS: Final = re.compile(
     r"\b(?:(?:do|have|am|are|should|must|need|will|can|did) (?:i|we)|(?:i|we) (?:have|need|should|must)|anything"
-    r"|what'?s (?:on|up|due|happening|planned|scheduled|coming|next)|is there|plans?|calendar|schedule|agenda"
+    r"|what'?s (?:on|up|due|going on|happening|planned|scheduled|coming|next)|is there|plans?|calendar|schedule|agenda"
     r"|appointments?|on fait"
     r"|(?:hab(?:e|en)?|bin|sind) (?:ich|wir)|steh(?:t|en)|liegt|geplant|mach(?:e|en) (?:ich|wir)|termine?|kalender"
     r"|gibt es|was ist|ai-je|j'ai|prevu\w*|programme|fais|faire|rendez-vous|tengo|tenemos|planes|hay|hago|citas?)\b"
@@ -85,7 +86,7 @@ _ASKS_WHAT_WAS_DONE: Final = re.compile(
     r"\b(?:what|how|where|was|wie|wo|qu|que|comment|ou|como|donde)\b.*\b"
     rf"(?:{DID} (?:i|we)|(?:i|we) (?:did|was|were)|(?:have|'ve|had) (?:i|we) (?:done|been)"
     r"|(?:was|were) (?:i|we|my|our|last|the|yesterday)(?! going to\b)"
-    r"|(?:happened|went on|(?:was|been|'s) going on)(?! to (?!me\b|us\b))"
+    r"|(?:happened|went on|(?:was|been) going on)(?! to (?!me\b|us\b))"
     r"|(?:habe?n?|hatten?) (?:ich|wir) .*(?:ge\w+|unternommen|erlebt|verbracht)"
     r"|(?:ich|wir) .*(?:gemacht|getan|unternommen|erlebt) haben?|(?:ist|war) .*(?:passiert|geschehen)|war .*los|gab es"
     r"|war(?:en)? (?:ich|wir|mein|unser|das|die|der|gestern|letzte)\w*"

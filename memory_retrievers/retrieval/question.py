@@ -69,13 +69,22 @@ _HOW_TO: Final = re.compile(r"(?i)\b(?:how (?:do|can|could|should|would)|wie (?:
 """Who asks like this mostly asks for what everybody may know."""
 
 _OF_SELF: Final = re.compile(
-    r"(?i)^\W*(?:what|where|who|which|how old|was|wo|wer|wie|welche[rsn]?|où|qui|quel(?:le)?s?|comment|d[oó]nde"
-    r"|cu[aá]l(?:es)?|qu[ié]+n|qu[eé]|c[oó]mo)\b(?!.*\b(?:should|can|could|may|might|must|would|shall|will"
-    r"|(?:do|am) i (?:do|say|need|start|begin|doing|looking|seeing|missing)|(?:mistake|bug)s?"
-    r"|soll\w*|kann|k[oö]nn\w*|darf|muss|werde|mache|dois|devrais|peux|puis|fais|deb[oe]\w*|puedo|hago)\b)"
+    r"(?i)^\W*(?:(?:what|where|who|which|when|how old)(?:['’]?s| is| are| was) my (?!(?:[\w'’]+ )?(?:mistake|error|bug"
+    r"|typo|code|fault|problem|issue|option|ip|file|screen|clipboard)s?\b)[\w'’]+(?: \w+)?"
+    r"|where (?:do|did) i (?:live|work|study|teach|train|come from|grow up)"
+    r"|what do i (?:do for|study|teach|drive|own|collect)\b.*|how old am i|where (?:am i from|was i born)"
+    r"|what am i (?:called|allergic to|afraid of)|was (?:ist|sind) mein\w{0,2} (?!fehler|problem)\w+"
+    r"|wo (?:wohne|arbeite|lebe|studiere) ich|wie (?:alt bin|hei(?:ß|ss)e) ich"
+    r"|quel(?:le)?s? (?:est|sont) (?:mon|ma|mes) (?!erreur|probl)\w+|comment je m['’]appelle|quel âge ai-je"
+    r"|où (?:(?:est-ce que )?(?:je |j['’])(?:travaille|habite|vis)|(?:travaill|habit)[eé]-je)"
+    r"|cu[aá]l(?:es)? (?:es|son) mis? (?!error|probl)\w+|d[oó]nde (?:trabajo|vivo|estudio)(?: yo)?"
+    r"|c[oó]mo me llamo|cu[aá]ntos años tengo)\W*$"
+    r"|^我(?:在哪[里儿]?(?:工作|上班|住)|住在?哪|叫什么|是做什么|多大|几岁|的(?:名字|工作|职业|生日|年龄))"
+    r"|^(?:私|わたし|僕|ぼく|俺)の(?:名前|仕事|職業|誕生日|年齢)"
 )
-"""What asks for something that whoever asks is or has, and not for advice."""
+"""What asks for something that whoever asks is or has, in the commonest words."""
 
+_IN_THE_PAST: Final = re.compile(r"\b(?:did|happened)\b", re.IGNORECASE)
 _ASKS_FOR_ALL: Final = re.compile(
     r"\b(?:(?:know|remember|recall|stor|sav|learn|note|tell|told|memor|summar)\w*\b[^.?!\n]{0,40} "
     r"(?:about|of|on) (?:me|myself|us)\b|you (?:still )?(?:know|remember|recall)(?: (?:me|us))?\W*$"
@@ -149,9 +158,8 @@ class Question:
         >>> [Question.parse(text).asks_about_self for text in ("Where do I work?", "What should I cook?")]
         [True, False]
         """
-        if self.is_by_time or self.dates or self.periods or self.ahead or not self.is_personal:
-            return False
-        return len(self.own_terms) <= 1 and _OF_SELF.search(self.text) is not None
+        names_time = self.is_by_time or self.dates or self.periods or self.ahead
+        return not names_time and _OF_SELF.search(self.text) is not None
 
     @property
     def own_terms(self) -> frozenset[str]:
@@ -202,7 +210,7 @@ class Question:
         question = cls(
             text=text,
             terms=analyze(asked),
-            dates=tuple(_resolved(_dates(plain(text)), named, now)),
+            dates=tuple(_resolved(_dates(plain(text)), named, now, is_past=_IN_THE_PAST.search(text) is not None)),
             periods=named,
             asks_when=_ASKS_WHEN.search(text) is not None,
             is_small_talk=not asks_for_all and _is_small_talk(text),
@@ -348,11 +356,19 @@ def _dates(text: str) -> Iterable[QueryDate]:
     return dict.fromkeys(found or [QueryDate(int(each["year"]), None) for each in _BARE_YEAR.finditer(text)])
 
 
-def _resolved(dates: Iterable[QueryDate], named: Iterable[Period], now: datetime | None) -> Iterable[QueryDate]:
+def _resolved(
+    dates: Iterable[QueryDate], named: Iterable[Period], now: datetime | None, *, is_past: bool
+) -> Iterable[QueryDate]:
     """The dates with the years of months that have none: the latest that has begun, and of this month the last too.
 
     Months at the ends of a period belong to it: in "from March to May", and in "March last year". A later month behind
-    this one is of the same year: of "in March and April" both were last year, as long as it is March.
+    this one is of the same year: "What did I do in March and April?" is about last year, as long as it is March.
+
+    Args:
+        dates: The dates.
+        named: The periods that the question names.
+        now: The moment when it is asked; None leaves years open.
+        is_past: Whether it asks for what was.
     """
     dates = list(dates)
     months = [date.month or 0 for date in dates if date.year is None]
@@ -362,7 +378,7 @@ def _resolved(dates: Iterable[QueryDate], named: Iterable[Period], now: datetime
             yield date
         elif date.month not in taken:
             is_this = date.month == now.month
-            has_begun = not is_this or max(months[months.index(now.month) :]) == now.month
+            has_begun = not (is_this and is_past) or max(months[months.index(now.month) :]) == now.month
             if has_begun:
                 yield date._replace(year=now.year if date.month <= now.month else now.year - 1)
             if is_this:

@@ -106,7 +106,7 @@ def _share(text: str, said: datetime, question: Question) -> float:
         return share_of_plan(ahead, asked)
     told = [each for each in (*days_behind(text, today=said), *ahead) if each.until - each.since <= _MONTH]
     # "on Friday" may be the last one or the next
-    sure = [e for e in told if e not in ahead and not any(a.since <= e.since + _WEEK < a.until for a in ahead)]
+    sure = [e for e in told if e not in ahead and not any(_is_week_on(e, a) for a in ahead)]
     return max(share_of_plan(sure, asked), 0.5 if share_of_plan(told, asked) else 0.0)
 
 
@@ -150,3 +150,8 @@ def _fits(asked: QueryDate, months: NDArray[np.int64]) -> Floats:
     is_month = (of_year == asked.month) & right_year(years)
     is_next = (after % 12 + 1 == asked.month) & right_year(after // 12 + 1970)
     return np.where(is_month, 1.0, np.where(is_next, _NEXT_TO, 0.0))
+
+
+def _is_week_on(one: Period, other: Period) -> bool:
+    """True if one period may be meant by the other, a week later: they begin or end so."""
+    return other.since == one.since + _WEEK or other.until == one.until + _WEEK

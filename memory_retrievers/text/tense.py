@@ -21,12 +21,14 @@ _OF_PLANS: Final = (
 )
 _PLAN_VERB: Final = (
     r"\w*(?:booked|scheduled|arranged|ordered|planned|reserved|poned|signed|registered|asked|confirmed"
-    r"|accepted|offered|promised|decided|wanted|hoped|mentioned|noticed|learned|reminded|need|used|applied|invited)\b"
+    r"|accepted|offered|promised|decided|wanted|hoped|mentioned|noticed|learned|reminded|need|needed|used|applied"
+    r"|invited|suggested|proposed|requested|picked|received|reali[sz]ed|assumed|explained|replied|emailed|texted)\b"
 )
 _PARTICIPLE: Final = (
     r"(?:(?:ab|an|auf|aus|bei|ein|fern|heim|her|hin|los|mit|nach|teil|um|vor|weg|weiter|zu|zuruck)?"
-    r"ge(?!plant|bucht|sagt|hort|dacht|meint|merkt|hen\b|ben\b|gen\b|stern\b)\w+(?:t|en)|unternommen|besucht|verloren"
-    r"|verpasst|bestanden|verbracht|erledigt|repariert|bekommen)(?=\W*$)"
+    r"ge(?!plant|bucht|sagt|hort|dacht|meint|merkt|laden|meldet|teilt|schaft|richt|hen\b|ben\b|gen\b|stern\b)"
+    r"(?!\w*(?:essen|unterricht|fest|kirchen|lingen)\b)\w+(?:t|en)|unternommen|besucht|verloren"
+    r"|gegessen|verpasst|bestanden|verbracht|erledigt|repariert)(?=\W*$)"
 )
 _PAST: Final = """
 had went saw met ate came slept swam ran flew drove rode drank sang broke spent wrote wore threw
@@ -48,17 +50,24 @@ _PAST_VERB: Final = re.compile(
     r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)"
     rf"|(?:habe?|haben|hat) (?:[^.?\s]+\s+){{0,16}}{_PARTICIPLE}|(?:bin|sind)(?: [^.?\s]+){{0,9}} {_PARTICIPLE}"
     r"|was ist (?:[^.?\s]+\s+){0,16}(?:passiert|geschehen|gewesen)(?=\W*$)"
-    r"|(?:j'ai|on a|nous avons|(?:il|elle) a|(?:ils|elles) ont) (?:fait|vu|mange|pris|ete|eu|plu|bu|lu|perdu|recu"
-    r"|achete|dormi|couru|joue|visite|rencontre|travaille|fini|passe)"
+    r"|(?:j'ai|on a|nous avons|(?:il|elle) a|(?:ils|elles) ont) (?:fait|vu|mange|pris(?! (?:un )?rendez)|ete|eu|plu|bu"
+    r"|lu|perdu|recu|achete|dormi|couru|joue|visite|rencontre|travaille|fini|passe)"
     r"|(?:je suis|on est|nous sommes|(?:il|elle) est) (?:all|rest|rentr|tomb|arriv)ee?s?"
     r"|(?:je suis|on est|nous sommes) (?:sorti|parti|venu)e?s?)\b(?! para)"
 )
 _SENTENCE: Final = r"(?<!\d)(?<!\b[dms][rst])(?<!\bmrs)(?<!\.[a-z])(?:[.!?:]|(?<! );) |\n"  # " ; " is what was taken
-_PIECES: Final = re.compile(rf"{_SENTENCE}|, | (?:and|but|so|that|und|aber|et|mais|y|pero|que) "), re.compile(_SENTENCE)
+_SO: Final = r"so(?= (?:i|we|he|she|it|they|you|the|my|our|there)\b)"
+_PIECES: Final = (
+    re.compile(rf"{_SENTENCE}|, | (?:and|but|{_SO}|that|und|aber|et|mais|y|pero|que) "),
+    re.compile(_SENTENCE),
+)
 """What stands between clauses, and between sentences."""
 
 _AND: Final = "and ", "und ", "et ", "y "
-_FOR_A_DAY: Final = re.compile(r"\b(?:for|to|took|auf|fur|pour|para|al?) (?:the |next |el |den )?\Z")
+_FOR_A_DAY: Final = re.compile(
+    r"\b(?:for|to|until|till|took|ab|bis|auf|fur|pour|para|al?) (?:the |next |el |den )?\Z"
+    r"|\babout \Z|\b(?:for|about) (?:the|my|our|his|her) [\w']+ on \Z"
+)
 """What stands before a day that something is moved to, or that is taken off."""
 
 _NEAR: Final = 120  # characters of a clause or sentence before and behind a day
@@ -73,8 +82,9 @@ _BESIDE_DAYS: Final = re.compile(
     r"|morning|afternoon|evening|night|early|late)\b|[\W\d_]"
 )
 _CJK_PAST: Final = re.compile(
-    "(?![^、，。！？,.!?;]*(?:[要會就快订訂预預约約]|会(?![っいえわ])|予約|約束))"
-    "[^、，。！？,.!?;]*(?:了(?=[^、，。！？,.!?;吧])|ました|でした|(?<![なま])った)"
+    "(?![^、，。！？,.!?;]*(?:[要會就快别別订訂預预約约]|会(?![っいえわ])|予約|約束|(?:なり|変わり|決まり|決め|入り|ことにし)ました"
+    "|と(?:言|聞)|[下到][了班课]|有空了|チケット|招待))"
+    "[^、，。！？,.!?;]*(?:了(?=[^、，。！？,.!?;吧])|ました|でした|(?<![なま])った(?!ら))"
 )
 """What stands behind a day of the week that is told in the past, and is nothing arranged."""
 
@@ -82,7 +92,7 @@ _CJK_PAST: Final = re.compile(
 def is_past(match: re.Match[str]) -> bool:
     """True if a day is told in the past: by its clause, or by its sentence and then by any if the clause is no more."""
     text, first, last = match.string, max(match.start() - _NEAR, 0), match.end() + _NEAR
-    if _FOR_A_DAY.search(text, first, match.start()):
+    if _FOR_A_DAY.search(text, first, match.start()) and "week" not in match[0]:
         return False
     for ends in _PIECES:
         before = [end.end() for end in ends.finditer(text, first, match.start())]

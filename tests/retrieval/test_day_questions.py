@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory_retrievers.retrieval.day_questions import asked_days, asks_for_plans
+from memory_retrievers.retrieval.day_questions import asked_days, asks_for_plans, asks_what_was_done
 from memory_retrievers.text.analysis import STOP_WORDS
 from memory_retrievers.text.languages import COMMON_WORDS
 
@@ -77,3 +77,14 @@ Was soll ich heute kochen?|Wie wird das Wetter morgen?|¿Qué tiempo hace hoy?|�
 @pytest.mark.parametrize("text", [text for line in OTHERWISE.strip().splitlines() for text in line.split("|")])
 def test_who_names_something_else_asks_for_that(text):
     assert not asks_for_plans(text, says_little=LITTLE)
+
+
+def test_a_date_with_its_year_is_meant_also_by_who_asks_in_the_past():
+    for text in ("Did I tell you about my trip on 3 March 2027?", "Did I book the hotel for 2027-03-03?"):
+        assert [each.since.year for each in asked_days(text, today=SAID)] == [2027]
+    assert asked_days("What did I plan for 3 March?", today=SAID)
+
+
+def test_what_is_going_on_is_to_come():
+    assert asks_for_plans("What's going on this weekend?", says_little=LITTLE)
+    assert not asks_what_was_done("What's going on this weekend?", says_little=LITTLE)

@@ -247,3 +247,15 @@ def test_days_to_come_that_are_named_from_one_to_another_are_not_those_of_last_w
         found = memory.retrieve("What did I do last week?", scope="user/ines", record=False).episodic
         dates = {hit.memory.messages[0].content.split()[-1]: hit.explanation.stages["date"] for hit in found}
     assert dates["piano"] > dates["Friday"]
+
+
+def test_what_was_done_stays_so_beside_a_time_to_come_that_has_the_day_a_week_later():
+    with AgentMemory.in_memory(clock=FixedClock(NOW)) as memory:
+        for number, said in enumerate(
+            ("I saw the vet yesterday. This month I'm on holiday.", "I saw the vet yesterday")
+        ):
+            message = Message(role="user", content=said, timestamp=NOW)
+            memory.add_messages("user/ines", [message], conversation=f"c{number}")
+        memory.flush("user/ines")
+        found = memory.retrieve("What did I do yesterday?", scope="user/ines", record=False).episodic
+        assert len({hit.explanation.stages["date"] for hit in found}) == 1

@@ -396,14 +396,29 @@ def test_who_asks_about_themselves_in_other_words_is_answered(months, sentence, 
 
 
 @pytest.mark.parametrize(
-    "question", ["What's my profession?", "Wo arbeite ich?", "Quel est mon métier ?", "¿Dónde vivo yo?"]
+    "question",
+    [
+        "What's my profession?",
+        "Wo arbeite ich?",
+        "Quel est mon métier ?",
+        "¿Dónde vivo yo?",
+        "我在哪里工作？",
+        "私の仕事は何ですか？",
+    ],
 )
 def test_what_somebody_asks_about_themselves_is_answered_by_the_nearest_where_nothing_is_near(months, question):
     assert len(said(months, question, min_relevance="auto")) == 3
 
 
 @pytest.mark.parametrize(
-    "question", ["What should I wear?", "What do I do now?", "What am I doing wrong?", "Where was I in May 2019?"]
+    "question",
+    [
+        "What should I wear?",
+        "What do I do now?",
+        "What am I doing wrong?",
+        "Where was I in May 2019?",
+        "Where is my error?",
+    ],
 )
 def test_who_asks_for_advice_or_of_another_time_is_told_nothing_that_is_only_nearest(months, question):
     assert said(months, question, min_relevance="auto") == []
