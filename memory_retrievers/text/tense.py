@@ -65,8 +65,8 @@ _PIECES: Final = (
 
 _AND: Final = "and ", "und ", "et ", "y "
 _FOR_A_DAY: Final = re.compile(
-    r"\b(?:for|to|until|till|took|ab|bis|auf|fur|pour|para|al?) (?:the |next |el |den )?\Z"
-    r"|\babout \Z|\b(?:for|about) (?:the|my|our|his|her) [\w']+ on \Z"
+    r"\b(?:for|to|took|auf|fur|pour|para|al?) (?:the |next |el |den )?\Z"
+    r"|\b(?:to|with) [\w']+ about \Z|\bcouldn't [^.;]*until \Z|\b(?:for|about) (?:the|my|our|his|her) [\w']+ on \Z"
 )
 """What stands before a day that something is moved to, or that is taken off."""
 

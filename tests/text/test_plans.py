@@ -174,6 +174,7 @@ def test_what_lies_behind_or_is_no_day_is_left_out(text):
         *("J'ai pris rendez-vous vendredi", "周五别忘了交报告", "周五下了班一起吃饭", "金曜日に変更になりました"),
         *("金曜日に終わったら飲もう", "金曜日に面接があると聞きました", "Ich habe bis Freitag Zeit bekommen"),
         *("I bought flowers for the party on Friday", "I wrote to Ben about Friday"),
+        "The doctor couldn't see me until Friday",
         *("I got an appointment on Friday", "It was raining. We meet on Friday", "I had to move the vet to Friday"),
         *("She asked me to come on Friday", "I need to see her on Friday", "I took Friday off", "周五要去医院了"),
         *("I saw Dr. Patel, blood test on Friday", "We had a talk at school and there's a trip on Friday"),
@@ -218,6 +219,8 @@ def test_a_plan_beside_what_is_over_is_one(text):
         *(
             "I was so tired on Friday",
             "We went away for the weekend",
+            "I was ill until Friday",
+            "Ich war bis Freitag krank",
             "We went out for dinner on Friday",
             "We had so much fun on Saturday!",
             "Wir haben am Sonntag Pizza gegessen",
