@@ -31,6 +31,7 @@ EMBEDDED_CHARACTERS: Final = 250_000
 HELD: Final = 10.0  # seconds that writers are held at most, while the last of a store's vectors are made anew
 
 _LOOK_AGAIN: Final = 0.01  # seconds
+_AT_ONCE: Final = 0.0005  # seconds in which nothing is written that a search should still find: no commit is as fast
 _NEARLY_ONE: Final = 1e-2  # how far the square of a unit vector's length may be from 1, as halves of floats are
 
 REMEMBERED_QUESTIONS: Final = 256
@@ -103,10 +104,10 @@ class ProbedEmbedder:
         return functools.partial(_asked, self.embedder, by_tokens, self.fingerprint.dimension)
 
     def remember_query(self, query: str) -> tuple[Vector, bool]:
-        """Like :meth:`embed_query`; False if the embedder, which may take its time, was asked meanwhile."""
-        asked = self.questions.cache_info().misses
+        """Like :meth:`embed_query`; False if it took long enough for much to be written meanwhile."""
+        begun = time.monotonic()
         vector = self.embed_query(query)
-        return vector, len(query) <= REMEMBERED_CHARACTERS and asked == self.questions.cache_info().misses
+        return vector, time.monotonic() - begun < _AT_ONCE
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts in batches: shape (number of texts, d); errors as for :meth:`embed_query`."""

@@ -173,7 +173,7 @@ class Database(Protocol):
             snapshot: Let all statements see one state, whatever is committed meanwhile. A single statement always does.
         """
 
-    def reading(self, known: States | None = None) -> AbstractContextManager[None]:
+    def reading(self, known: States | None = None) -> AbstractContextManager[object]:
         """Keep one connection for all reads of this thread, and ask for the state of a scope but once.
 
         Within this thread's own transaction it does nothing.

@@ -150,22 +150,12 @@ class Database:
                 if is_begun:
                     connection.rollback()
 
-    def reading(self, known: sql.States | None = None) -> AbstractContextManager[None]:
+    def reading(self, known: sql.States | None = None) -> AbstractContextManager[object]:
         """See ``sql.connection.Database``."""
         self._require_own_process()
         if self._path is None or self.is_writing or self._local.reading is not None:
             return nullcontext()
-        return self._reading({} if known is None else known)
-
-    @contextmanager
-    def _reading(self, states: sql.States) -> Iterator[None]:
-        with self._reader() as connection:
-            connection.states = states
-            self._local.reading = connection
-            try:
-                yield
-            finally:
-                self._local.reading = connection.states = None
+        return self._reader({} if known is None else known)
 
     def states_read(self) -> sql.States | None:
         """See ``sql.connection.Database``."""
@@ -173,15 +163,19 @@ class Database:
         return None if begun is None else begun.states
 
     @contextmanager
-    def _reader(self) -> Iterator[Connection]:
-        """A connection of the pool, for one thread at a time."""
+    def _reader(self, states: sql.States | None = None) -> Iterator[Connection]:
+        """A connection of the pool, for one thread at a time; with states all that the thread reads is read by it."""
         connection = self._take()
+        if states is not None:
+            self._local.reading, connection.states = connection, states
         try:
             yield connection
             self._require_unchanged()
         except SQLITE_ERRORS as error:
             raise translated(error, self._path) from error
         finally:
+            if states is not None:
+                self._local.reading = connection.states = None
             self._give_back(connection)
 
     @contextmanager
