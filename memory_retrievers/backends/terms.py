@@ -128,24 +128,27 @@ class LayeredPostings(Mapping[str, "NDArray[np.int32]"]):
 
     def __getitem__(self, term: str) -> NDArray[np.int32]:
         """Positions and occurrences of a term, shape (2, number of passages with it)."""
-        if not (found := self.parts(term)):
+        if not (found := [entries for _, entries in self.parts((term,))]):
             raise KeyError(term)
         return np.concatenate(found, axis=1) if len(found) > 1 else found[0]
 
-    def parts(self, term: str) -> list[NDArray[np.int32]]:
-        """The same layer by layer, as far as they have it."""
+    def parts(self, terms: Sequence[str]) -> list[tuple[int, NDArray[np.int32]]]:
+        """The same of several terms layer by layer, as far as they have it; each with the place of its term."""
         return [
-            layer.entries[:, layer.starts[number] : layer.starts[number + 1]]
+            (place, layer.entries[:, layer.starts.item(number) : layer.starts.item(number + 1)])
             for layer in self.layers
+            for place, term in enumerate(terms)
             if (number := layer.numbers.get(term)) is not None
         ]
 
-    def frequency(self, term: str) -> int:
-        """Number of passages with a term."""
-        found = 0
-        for layer in self.layers:  # no lists: each term of each search passes here, and mostly there is one layer
-            if (number := layer.numbers.get(term)) is not None:
-                found += layer.starts.item(number + 1) - layer.starts.item(number)
+    def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
+        """Number of passages with each term."""
+        found = dict.fromkeys(terms, 0)
+        for layer in self.layers:
+            numbers, starts = layer.numbers, layer.starts
+            for term in found:
+                if (number := numbers.get(term)) is not None:
+                    found[term] += starts.item(number + 1) - starts.item(number)
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -283,8 +286,7 @@ class TermBlock:
 
     def statistics(self, terms: Iterable[str]) -> TermStatistics:
         """Return the document frequencies of the terms and the average length."""
-        frequencies = {term: self.postings.frequency(term) for term in terms}
-        return TermStatistics(len(self.ids), self.average_length, frequencies)
+        return TermStatistics(len(self.ids), self.average_length, self.postings.frequencies(terms))
 
     def counts(self, terms: Sequence[str], passages: NDArray[np.int64]) -> TermCounts:
         """Lengths of passages, shape (m,), and counts of t terms in them, shape (t, m); 0 for those not in it."""
@@ -294,11 +296,11 @@ class TermBlock:
 
     def counts_at(self, terms: Sequence[str], positions: NDArray[np.int64] | slice) -> TermCounts:
         """Like :meth:`counts`, by the positions of passages in this block, shape (m,), or a slice; 0 after the last."""
-        parts = [(row, part) for row, term in enumerate(terms) for part in self.postings.parts(term)]
+        parts = self.postings.parts(terms)
         if isinstance(positions, slice):
             counts = np.zeros((len(terms), len(self.ids)))
-            for row, (places, frequencies) in parts:
-                counts[row].put(places, frequencies)
+            for row, part in parts:
+                counts[row].put(part[0], part[1])
             return TermCounts(self.lengths, counts)
         counts, standing = np.zeros((len(terms), len(positions))), np.zeros(len(self.ids) + 1)
         for row, (places, frequencies) in parts:  # one term at a time: a wide scope has room for no table of all

@@ -182,14 +182,17 @@ def repeated(candidates: Candidates, scores: Floats, *, limit: int, texts: ReadT
     """
     layout = candidates.layout
     are_stored = candidates.kept("stored messages", lambda: layout.is_message & (layout.passages > 0))
+    ends = candidates.kept("ends", lambda: np.append(layout.starts[1:], len(candidates)))
     of_messages = np.where(are_stored, scores, 0.0)
     best, most = np.maximum.reduceat(of_messages, layout.starts), limit
     older: dict[int, int] = {}
     while most > 0:
         least = at_rank(best, most) if most < len(best) else 0.0
-        leading = ((best >= least) & (best > 0)).nonzero()[0].tolist()
-        spans = {memory: candidates.span(memory) for memory in leading}
-        first = {memory: start + int(of_messages[start:end].argmax()) for memory, (start, end) in spans.items()}
+        are_leading = best >= least if least else best > 0
+        leading = are_leading.nonzero()[0].tolist()
+        spans = zip(layout.starts[are_leading].tolist(), ends[are_leading].tolist(), strict=True)
+        messages = [start + int(of_messages[start:end].argmax()) for start, end in spans]
+        first = dict(zip(leading, messages, strict=True))
         older = _older(candidates, first, texts)
         if len(leading) - len(older) >= limit or len(leading) < most or most >= min(len(best), _COMPARED):
             break
@@ -207,11 +210,13 @@ def repeated(candidates: Candidates, scores: Floats, *, limit: int, texts: ReadT
 def _older(candidates: Candidates, messages: Mapping[int, int], texts: ReadTexts) -> dict[int, int]:
     """Those of some messages, each the best of a memory, that another of them says again later."""
     layout, counts, lengths, began = candidates.layout, candidates.counts, candidates.lengths, candidates.layout.began
-    alike: dict[tuple[int, float, bytes], list[tuple[int, int]]] = {}
-    for memory, message in messages.items():
-        key = layout.speakers.item(message), lengths.item(message), counts[:, message].tobytes()
-        alike.setdefault(key, []).append((memory, message))
-    several = [near for each in alike.values() if len(near := _nearly_the_same(candidates, each)) > 1]
+    places = list(messages.values())
+    keys = zip(layout.speakers[places].tolist(), lengths[places].tolist(), *counts[:, places].tolist(), strict=True)
+    alike: dict[tuple[float, ...], list[tuple[int, int]]] = {}
+    for key, each in zip(keys, messages.items(), strict=True):
+        alike.setdefault(key, []).append(each)
+    groups = (each for each in alike.values() if len(each) > 1)
+    several = [near for each in groups if len(near := _nearly_the_same(candidates, each)) > 1]
     if not several:
         return {}
     read = texts([int(layout.passages[message]) for each in several for _, message in each])

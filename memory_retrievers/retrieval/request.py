@@ -372,6 +372,9 @@ def _known_forms(
     of_scope = (block.postings.language(len(block.ids)) for block in blocks)
     languages = {None, question.language or next(filter(None, of_scope), None)}
     known = [(each, block.postings, block.postings.has_forms(each)) for each in languages for block in blocks]
+    is_whole = len(blocks) == len(snapshots) and not any(has_forms for *_, has_forms in known)
+    if is_whole and languages == {None} and not question.relatives and "".join(question.terms).isascii():
+        return {}  # nearly always: no word here has another form
     forms: dict[str, set[str]] = {}
     for term in dict.fromkeys([term for term in question.terms if len(term) >= _LEAST_LETTERS]):
         forms[term] = {term, *analyze(without_accents(term))[:1]} if len(blocks) < len(snapshots) else {term}
