@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -178,7 +178,7 @@ class Layout:
     began: NDArray[np.int64]  # start of each episode in microseconds since 1970; 0 for facts
     names: tuple[str, ...]  # names of the speakers, as the messages give them
     # what was made of it and goes with it, by name, with the array that it was made by
-    made: dict[str, tuple[Any, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    made: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @cached_property
     def is_first(self) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
@@ -122,7 +122,7 @@ class Candidates:
         around[:, :-1] += rows[:, 1:] * is_next
         return around
 
-    def kept(self, name: str, make: Callable[[], MadeT]) -> MadeT:
+    def kept(self, name: Hashable, make: Callable[[], MadeT]) -> MadeT:
         """What follows from layout and lengths alone, of any shape, made once: it goes with the layout."""
         known = self.layout.made.get(name)
         if known is None or known[0] is not self.lengths:

@@ -76,14 +76,15 @@ def at_rank(scores: Floats, rank: int) -> float:
 def bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
     """BM25 of each passage, with the statistics of the searched scope; shape (n,), 0 or more."""
     k1, b, average_length = settings.bm25_k1, settings.bm25_b, candidates.statistics.average_length
-    return score_bm25(
-        candidates.counts, candidates.lengths, _weights_alone(candidates), average_length=average_length, k1=k1, b=b
+    norms = candidates.kept(
+        ("norms", average_length, k1, b), lambda: _norms(candidates.lengths, average_length=average_length, k1=k1, b=b)
     )
+    return _saturated(candidates.counts, norms, _weights_alone(candidates))
 
 
 def window_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
     """BM25 of each passage and the messages around it, as one text; shape (n,), 0 or more."""
-    return _bm25_of_joined(candidates, *candidates.windows[1:], settings)
+    return _bm25_of_joined(candidates, *candidates.windows[1:], settings, name="norms of windows")
 
 
 def memory_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
@@ -91,13 +92,19 @@ def memory_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
     starts, is_counted = candidates.layout.starts, candidates.layout.is_counted
     counts = np.add.reduceat(candidates.counts * is_counted, starts, axis=1)
     lengths = candidates.kept("memories", lambda: np.add.reduceat(candidates.lengths * is_counted, starts))
-    return _bm25_of_joined(candidates, counts, lengths, settings)
+    return _bm25_of_joined(candidates, counts, lengths, settings, name="norms of memories")
 
 
-def _bm25_of_joined(candidates: Candidates, counts: Floats, lengths: Floats, settings: RetrievalSettings) -> Floats:
+def _bm25_of_joined(
+    candidates: Candidates, counts: Floats, lengths: Floats, settings: RetrievalSettings, *, name: str
+) -> Floats:
     """BM25 of n texts that are joined of passages: counts of shape (t, n), lengths of shape (n,)."""
-    k1, b, average_length = settings.bm25_k1, settings.bm25_b, float(np.add.reduce(lengths)) / len(lengths)
-    return score_bm25(counts, lengths, _weights(candidates, counts), average_length=average_length, k1=k1, b=b)
+    k1, b = settings.bm25_k1, settings.bm25_b
+    norms = candidates.kept(
+        (name, k1, b),
+        lambda: _norms(lengths, average_length=float(np.add.reduce(lengths)) / len(lengths), k1=k1, b=b),
+    )
+    return _saturated(counts, norms, _weights(candidates, counts))
 
 
 def idf(frequencies: Floats, total: int) -> Floats:
@@ -121,9 +128,17 @@ def score_bm25(
     Returns:
         Shape (n,), 0 or more.
     """
-    norms = k1 * (1 - b + b * lengths / max(average_length, 1e-9))
-    if not k1 * (1 - b):
-        norms = np.where(norms > 0, norms, 1.0)  # what has no norm is empty
+    return _saturated(counts, _norms(lengths, average_length=average_length, k1=k1, b=b), weights)
+
+
+def _norms(lengths: Floats, *, average_length: float, k1: float, b: float) -> Floats:
+    """What the counts in each text are measured by, shape (n,) in and out, above 0."""
+    norms: Floats = k1 * (1 - b + b * lengths / max(average_length, 1e-9))
+    return norms if k1 * (1 - b) else np.where(norms > 0, norms, 1.0)  # what has no norm is empty
+
+
+def _saturated(counts: Floats, norms: Floats, weights: Floats) -> Floats:
+    """BM25 of n texts by the norms of their lengths, shape (n,): counts of shape (t, n), weights of shape (t,)."""
     gains = counts + norms
     np.divide(counts, gains, out=gains)  # in place: among thousands of texts an array takes a megabyte
     return weighed_sum(weights, gains)
