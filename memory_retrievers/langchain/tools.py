@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any, Literal, Self, TypeAlias, Unpack
 
@@ -81,8 +80,8 @@ class RegistryTool(ScopedByConfig, BaseTool):
         return {"arguments": {first: tool_input} if isinstance(tool_input, str) else tool_input}
 
     def _run(self, arguments: Mapping[str, object], *, config: RunnableConfig) -> ContentAndArtifact:
-        context = self.rules.context(self.memory, scope=self.scope_of(config))
-        context = replace(context, asked=asked_in_run(), time_zone=zone_of(config))
+        scope = self.scope_of(config)
+        context = self.rules.context(self.memory, scope=scope, asked=asked_in_run(), time_zone=zone_of(config))
         try:
             output = self.spec.call(context, arguments)
         except FAILURES as error:

@@ -72,9 +72,13 @@ _RETOLD_TOGETHER: Final = 100
 
 
 class _Transaction(threading.local):
-    """The transaction of a thread: whether one is open, the passages deleted in it, and the attempt it is part of."""
+    """The transaction of a thread: whether one is open, the passages deleted in it, and the attempt it is part of.
+
+    The embedder that was found to be the store's in it stays so until it ends: nobody else can make another one.
+    """
 
     is_open = False
+    embedder: ProbedEmbedder | None = None
 
     def __init__(self) -> None:
         self.deleted: list[int] = []
@@ -198,7 +202,7 @@ class MemoryStore:
             if self._transaction.attempt is not None:
                 self._transaction.attempt.has_written = True
         finally:
-            self._transaction.is_open = False
+            self._transaction.is_open, self._transaction.embedder = False, None
             deleted, self._transaction.deleted = self._transaction.deleted, []
             if deleted:  # what failed has deleted nothing, or all if it was only not reported: snapshots are made anew
                 self.ledger.snapshots.forget(deleted if is_done else None)
@@ -229,7 +233,7 @@ class MemoryStore:
             return
         if self._before_store is not None:
             attempt.prepare_admitted(drafts, self._before_store)
-        attempt.prepare_documents(self.embedder.current(), [draft.embedding_text for draft in drafts])
+        attempt.prepare_documents(self.embedder.latest(), [draft.embedding_text for draft in drafts])
 
     @property
     def _prepared(self) -> Attempt | None:
@@ -291,7 +295,7 @@ class MemoryStore:
             )
             if look is None or self._looked(look, passages, embedder):
                 with self.transaction(*scopes_changed):
-                    if self.embedder.admits(embedder, can_wait=not is_within):
+                    if self._transaction.embedder is embedder or self.embedder.admits(embedder, can_wait=not is_within):
                         return change(passages)
                 if not is_within:
                     self.embedder.wait_while_held()
@@ -419,7 +423,11 @@ class MemoryStore:
                     embedded = embed(embedder)
                 with self.ledger.database.reading(states):
                     found = find(embedded)
+                    if self._transaction.embedder is embedder:
+                        return found
                     if self.embedder.holds(embedder):
+                        if self._transaction.is_open and embedder.state and embedder.state.probe:
+                            self._transaction.embedder = embedder
                         return found
             except Exception:
                 if self.embedder.holds(embedder):

@@ -19,7 +19,7 @@ from typing import Final
 
 from memory_retrievers.models.memories import ContentType
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.text.analysis import analyze, without_accents
+from memory_retrievers.text.analysis import MAX_WORD_LENGTH, analyze, without_accents
 from memory_retrievers.text.languages import CHANGE_WORDS, COMMON_WORDS, ONE_AT_A_TIME, tells_change
 
 COSINE_TOLERANCE: Final = 1e-6  # the cosine of equal vectors in 32 bits may fall short of 1 by about this much
@@ -44,6 +44,8 @@ _CONTRACTED_NOT = re.compile(
 )
 _GERMAN_NO = re.compile("kein(?:e[mnrs]?)?")
 
+
+_INITIAL: Final = re.compile(r"(?<![a-z0-9])[a-z0-9]")
 
 _EXCHANGED: Final = 2
 """Words in a row that may stand in the place of others, such as "before" and "after"; more of them are a paraphrase."""
@@ -131,11 +133,12 @@ def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: In
     for place, (words, cosine) in enumerate(others):
         is_near, other = cosine >= settings.same_cosine - COSINE_TOLERANCE, _Compared(words)
         # Most have too few words in common, whatever their details are, which take longer to tell.
-        if ((is_near or one.may_share(other)) and one.differs_from(other, is_near=is_near)) or (
-            is_near and _says_otherwise(one, other)
-        ):
+        may_differ = is_near or (one.may_begin_alike(other) and one.may_share(other))
+        if (may_differ and one.differs_from(other, is_near=is_near)) or (is_near and _says_otherwise(one, other)):
             yield place
-        elif one.is_other_of_kind(other) or (not one.is_far(other) and _may_replace(one, other)):
+        elif len(in_turn) < MOST_IN_TURN and (  # of more of them none is told
+            one.is_other_of_kind(other) or (not one.is_far(other) and _may_replace(one, other))
+        ):
             in_turn.append(place)
     if len(in_turn) < MOST_IN_TURN:
         yield from in_turn
@@ -228,9 +231,16 @@ class _Compared:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        found = ONE_AT_A_TIME.match(text)  # who has which of what somebody has one at a time
-        self.kind = found and (found["who"].casefold(), found.lastgroup)
-        self.which = frozenset(_words_of(text[found.end() :])) if found else frozenset()
+
+    @cached_property
+    def kind(self) -> tuple[str, str | None] | None:  # who has which of what somebody has one at a time
+        found = ONE_AT_A_TIME.match(self.text)
+        return found and (found["who"].casefold(), found.lastgroup)
+
+    @cached_property
+    def which(self) -> frozenset[str]:
+        found = ONE_AT_A_TIME.match(self.text)
+        return frozenset(_words_of(self.text[found.end() :])) if found else frozenset()
 
     @cached_property
     def words(self) -> list[str]:
@@ -254,13 +264,25 @@ class _Compared:
 
     def is_other_of_kind(self, other: _Compared) -> bool:
         """True if both tell of one kind, and neither has all words of the other, which were the same place in full."""
-        is_same = self.which <= other.which or self.which >= other.which
-        return self.kind is not None and self.kind == other.kind and not is_same
+        if self.kind is None or self.kind != other.kind:
+            return False
+        return not (self.which <= other.which or self.which >= other.which)
 
     def is_far(self, other: _Compared) -> bool:
         """True if they have so few words in common that they are certainly not about the same."""
         fewest = min(len(self.spaced), len(other.spaced))
         return fewest >= _FEW_WORDS and 2 * len(self.spaced & other.spaced) < fewest
+
+    def may_begin_alike(self, other: _Compared) -> bool:
+        """False if too few of the other words have letters that words of the other text begin with, as stems do."""
+        if not other.text.isascii() or max(map(len, other.spaced), default=0) > MAX_WORD_LENGTH:  # which is cut up
+            return True
+        initials = set(_INITIAL.findall(other.text.lower()))
+        return sum(map(initials.__contains__, self.initials)) >= SAME_FRAME * len(self.initials)
+
+    @cached_property
+    def initials(self) -> list[str]:
+        return [term[0] for term in self.frame]
 
     def may_share(self, other: _Compared) -> bool:
         """False if the other text has certainly other words, whichever of them are its details."""

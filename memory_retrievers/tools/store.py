@@ -160,16 +160,17 @@ def memory_store(context: ToolContext, arguments: MemoryStoreArguments) -> ToolO
         ValidationError: The content, the tags, the metadata or the time to live break a limit, the threshold finds a
             duplicate, or what is to be replaced cannot be; nothing was stored.
     """
-    draft = draft_of(context, arguments)
-    context.manager.prepare([draft])
-    with context.manager.transaction(draft.scope):
+    draft, manager = draft_of(context, arguments), context.manager
+    manager.prepare([draft])
+    with manager.transaction(draft.scope):
         stored = store_one(context, arguments, draft)
     return _response(context, arguments, stored)
 
 
 def draft_of(context: ToolContext, item: StoreItem) -> SemanticDraft:
     """The memory that an item asks for, not stored yet."""
-    settings, now = context.manager.settings, context.manager.now()
+    manager = context.manager
+    settings, now = manager.settings, manager.now()
     check_limits(settings, content=item.content, tags=item.tags, metadata=item.metadata)
     with in_our_words():
         return SemanticDraft(
@@ -316,17 +317,18 @@ def auto_associate(
             min_similarity=MIN_SEMANTIC_COSINE,
             vector=vector,
         )
+    own, now = memory.key, manager.now()
     found = [
         Association(
-            source=memory.key,
+            source=own,
             target=hit.memory.key,
             type=AssociationType.SEMANTIC,
-            strength=manager.cosine(hit),
+            strength=cosine,
             auto_generated=True,
-            created_at=manager.now(),
+            created_at=now,
         )
         for hit in nearest
-        if hit.memory.key != memory.key and manager.cosine(hit) >= MIN_SEMANTIC_COSINE
+        if (cosine := manager.cosine(hit)) >= MIN_SEMANTIC_COSINE and hit.memory.key != own
     ][:AUTO_ASSOCIATIONS]
     if found:
         manager.associate(found)
@@ -374,17 +376,17 @@ def _above_threshold(context: ToolContext, draft: SemanticDraft, *, threshold: f
 
 
 def _same_in_scope(context: ToolContext, draft: SemanticDraft) -> DuplicateAnalysis:
-    settings = context.manager.ingestion
-    nearest = context.manager.like(
+    manager = context.manager
+    settings, now = manager.ingestion, manager.now()
+    nearest = manager.like(
         draft.embedding_text, MemoryFilter(scope=draft.scope, kinds=context.seen), top_k=AUTO_ASSOCIATIONS + 1
     )
     found = nearest[:DUPLICATE_CANDIDATES]
-    now = context.manager.now()
     same = [
         (hit, hit.memory)
         for hit in found
         if isinstance(hit.memory, SemanticMemory)
-        and is_duplicate(draft.fact, hit.memory.fact, cosine=context.manager.cosine(hit), settings=settings)
+        and is_duplicate(draft.fact, hit.memory.fact, cosine=manager.cosine(hit), settings=settings)
         and (not settings.compare_details or means_same_day(hit.memory, draft.fact, day=now))
     ]
     best = same[0][0] if same else next(iter(found), None)

@@ -99,14 +99,14 @@ class ToolPolicy:
         """Refuse at once what would fail at every call; raises what :meth:`context` raises."""
         self.context(checked_memory(memory), scope=scope or self.root or "anyone")
 
-    def context(self, memory: Memory, *, scope: str) -> ToolContext:
-        """The context of one call."""
+    def context(self, memory: Memory, *, scope: str, **of_call: Any) -> ToolContext:  # noqa: ANN401 - fields of it
+        """The context of one call, with what is of this call alone."""
         fixed: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(ToolPolicy)}
         if self.root is None:
             fixed["root"] = scopes.parse(scope)
             if self.sync_directory is not None:  # one policy serves many users: none reads what another exports
                 fixed["sync_directory"] = self.sync_directory / _folder_of(scope)
-        return ToolContext(memory=memory, default_scope=scope, **fixed)
+        return ToolContext(memory=memory, default_scope=scope, **fixed, **of_call)
 
 
 def _folder_of(scope: str) -> str:

@@ -1,9 +1,10 @@
 """Snapshots on a PostgreSQL server: they equal those made anew whatever two processes do to one database."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
-from backends.test_snapshots import Life, store_of
+from backends.test_snapshots import Life, reads_in_a_transaction, store_of
+from contracts.samples import SCOPE, add, fact, facts_in
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
@@ -34,6 +35,19 @@ def test_a_snapshot_equals_one_made_anew_whatever_two_connections_do(server):
             max_examples=5, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
+
+
+def test_a_transaction_asks_for_a_state_once_until_it_writes_and_keeps_what_it_loads(server, monkeypatch):
+    with server.lent() as url, closing(PostgresLedger(url)) as ledger:
+        reads_in_a_transaction(ledger, monkeypatch)
+
+
+def test_a_transaction_keeps_nothing_of_a_scope_that_others_may_write_to_meanwhile(server):
+    with server.lent() as url, closing(PostgresLedger(url)) as ledger:
+        add(ledger, [fact("f1"), fact("elsewhere", scope="user/2")])
+        with ledger.transaction(SCOPE):
+            assert len(ledger.snapshots.of(facts_in())) == len(ledger.snapshots.of(facts_in("user/2"))) == 1
+        assert [*ledger.snapshots.held()] == [SCOPE]
 
 
 def test_as_many_passages_are_measured_exactly_as_on_disk(server, tmp_path):

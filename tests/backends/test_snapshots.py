@@ -475,6 +475,30 @@ def test_what_a_transaction_sees_before_it_is_undone_is_not_kept(ledger):
     assert ledger.snapshots.of(facts_in()).ids.tolist() == [first.id, third.id]
 
 
+def reads_in_a_transaction(ledger, monkeypatch):
+    """A transaction asks for a state once until it writes, keeps what it loads, and sees what it writes and undoes."""
+    asked, ask = [], snapshots._versions_of
+    monkeypatch.setattr(snapshots, "_versions_of", lambda *given: (asked.append(given[1].scope), ask(*given))[1])
+    (first,) = add(ledger, [fact("f1")])
+    with suppress(ZeroDivisionError), ledger.transaction(SCOPE):
+        seen = ledger.snapshots.of(facts_in())
+        assert ledger.snapshots.of(facts_in()) is seen
+        assert asked == [SCOPE]
+        with suppress(KeyError), ledger.transaction(SCOPE):
+            (undone,) = add(ledger, [fact("f2")])
+            assert ledger.snapshots.of(facts_in()).ids.tolist() == [first.id, undone.id]
+            raise KeyError
+        assert ledger.snapshots.of(facts_in()).ids.tolist() == [first.id]
+        (second,) = add(ledger, [fact("f2")])
+        assert ledger.snapshots.of(facts_in()).ids.tolist() == [first.id, second.id]
+        raise ZeroDivisionError
+    assert ledger.snapshots.of(facts_in()) is seen
+
+
+def test_a_transaction_asks_for_a_state_once_until_it_writes_and_keeps_what_it_loads(ledger, monkeypatch):
+    reads_in_a_transaction(ledger, monkeypatch)
+
+
 def test_a_memory_expires_and_a_clock_may_be_set_back(ledger):
     add(ledger, [fact("f1", expires_at=NOW + timedelta(hours=1)), fact("f2")])
     sizes = [

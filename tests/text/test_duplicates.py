@@ -337,3 +337,39 @@ def test_the_texts_of_a_block_are_taken_apart_once_each(monkeypatch):
 def test_a_talk_of_other_numbers_names_or_negations_is_not_told_again(earlier, later):
     assert 0 not in told_again([f"{earlier}. Noted!", f"{later}. Noted!"]) or "not" in later
     assert told_again([f"{earlier}. Noted!", f"{earlier}. I see!"]) == [0]
+
+
+_BEGINNINGS = ["User", "The user", "Anna's brother", "Our dog", "user/1"]
+_MIDDLES = [
+    "is dying",
+    "lies",
+    "was lying",
+    "is tying",
+    "skis",
+    "flies from",
+    "lives in",
+    "isn't in",
+    "v1.5.9 of",
+    "a-b_c",
+]
+_ENDINGS = [
+    "Porto",
+    "the skies",
+    "ugly ties",
+    "two apples",
+    "3 apples.",
+    "東京",
+    "d'Or, Tom",
+    "Çelik",
+    f"{'a' * 70} end",
+]
+_TEXTS = st.builds(" ".join, st.tuples(*map(st.sampled_from, (_BEGINNINGS, _MIDDLES, _ENDINGS, [*_ENDINGS, ""]))))
+
+
+@given(_TEXTS, st.lists(_TEXTS, max_size=6))
+def test_how_words_begin_only_spares_work(text, others):
+    near = [(each, 0.0) for each in others]
+    found = list(contradicted(text, near, settings=SETTINGS))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(duplicates._Compared, "may_begin_alike", lambda *_: True)
+        assert found == list(contradicted(text, near, settings=SETTINGS))

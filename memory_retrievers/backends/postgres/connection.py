@@ -6,7 +6,7 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -208,14 +208,23 @@ class Connection:
         raw: The connection of psycopg that it is.
         writes: Whether it is in a transaction that writes.
         states: What has been read of scopes, where each is asked for but once.
+        scopes: Scopes that the transaction has to itself; None is the whole store.
     """
 
     dialect = PostgresDialect()
 
-    def __init__(self, raw: psycopg.Connection[Any], *, writes: bool = False, states: States | None = None) -> None:
+    def __init__(
+        self,
+        raw: psycopg.Connection[Any],
+        *,
+        writes: bool = False,
+        states: States | None = None,
+        scopes: Collection[str] | None = (),
+    ) -> None:
         self.raw = raw
         self.in_transaction = writes
         self.states = states
+        self._scopes = scopes
         self._waiting: list[Callable[[], object]] = []
 
     def execute(self, sql: str, parameters: Values = (), /) -> Cursor:
@@ -224,6 +233,8 @@ class Connection:
         run = partial(cursor.execute, translated(sql), _values(parameters))
         if not self.in_transaction:
             return run()
+        if not sql.lstrip().startswith("SELECT"):
+            self.states = None
         if len(self._waiting) == _MOST_WAITING:
             self.send()
         self._waiting.append(run)
@@ -235,6 +246,7 @@ class Connection:
         if len(each) == 1:  # without a pipeline of its own, which takes longer than the statement
             return self.execute(sql, each[0])
         self.send()
+        self.states = None
         cursor = self.raw.cursor()
         cursor.executemany(translated(sql), each)
         return cursor
@@ -258,6 +270,11 @@ class Connection:
             sql = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({lists}) {ending}"
             return self.execute(sql, [list(values) for values in zip(*rows, strict=True)])
         return self.execute(f"{_inserting(table, columns)} {ending}", (_recordset(columns, rows),))
+
+    def is_settled(self, scope: str, /, *, include_child_scopes: bool) -> bool:
+        """See ``sql.connection.Connection``; in scopes that are not locked others write meanwhile."""
+        is_alone = self._scopes is None or (scope in self._scopes and not include_child_scopes)
+        return not self.in_transaction or (is_alone and self.states is not None)
 
     def commit(self) -> None:
         """End the transaction.

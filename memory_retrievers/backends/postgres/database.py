@@ -180,7 +180,7 @@ class Database:
             with wrapped(), _joined(outer):
                 yield outer
             return
-        with wrapped(), self._taken(writes=True) as connection:
+        with wrapped(), self._taken(writes=True, states={}, scopes=scopes or None) as connection:
             connection.run(self._beginning(scopes))
             self._local.connection, self._local.scopes = connection, frozenset(scopes)
             try:
@@ -235,8 +235,8 @@ class Database:
 
     def states_read(self) -> sql.States | None:
         """See ``sql.connection.Database``."""
-        begun: Connection | None = getattr(self._local, "reading", None)
-        return None if begun is None or getattr(self._local, "connection", None) is not None else begun.states
+        begun: Connection | None = getattr(self._local, "connection", None) or getattr(self._local, "reading", None)
+        return None if begun is None else begun.states
 
     @contextmanager
     def feeding(self) -> Iterator[None]:
@@ -337,9 +337,9 @@ class Database:
             raise ConfigurationError(READ_ONLY)
 
     @contextmanager
-    def _taken(self, *, writes: bool = False, states: sql.States | None = None) -> Iterator[Connection]:
+    def _taken(self, **options: Any) -> Iterator[Connection]:  # noqa: ANN401 - those of a Connection
         with self._pool.taken() as raw:
-            yield Connection(raw, writes=writes, states=states)
+            yield Connection(raw, **options)
 
     def _beginning(self, scopes: Sequence[str]) -> str:
         """Begin a transaction and take its locks, always in the same order to avoid deadlocks."""

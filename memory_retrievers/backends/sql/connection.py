@@ -59,7 +59,13 @@ class Connection(Protocol):
 
     @property
     def states(self) -> States | None:
-        """States that have been read, where this connection asks for each but once; None where it may change."""
+        """States that have been read, where this connection asks for each but once; None where it may change.
+
+        In a transaction that writes: until it has written anything.
+        """
+
+    def is_settled(self, scope: str, /, *, include_child_scopes: bool) -> bool:
+        """True if what is read of a scope is committed: in a transaction nobody, it included, has changed it."""
 
     def execute(self, sql: str, parameters: Values = ..., /) -> Cursor:
         """Run one statement."""
@@ -176,14 +182,14 @@ class Database(Protocol):
     def reading(self, known: States | None = None) -> AbstractContextManager[object]:
         """Keep one connection for all reads of this thread, and ask for the state of a scope but once.
 
-        Within this thread's own transaction it does nothing.
+        Within this thread's own transaction it does nothing: that asks but once by itself, until it writes.
 
         Args:
             known: States that a reading before this one has found, which this one goes on with and adds to.
         """
 
     def states_read(self) -> States | None:
-        """States found in the :meth:`reading` of this thread; None outside one, and in its own transaction."""
+        """States found in the :meth:`reading` or transaction of this thread, see ``Connection.states``."""
 
     def feeding(self) -> AbstractContextManager[None]:
         """Hold an exclusive lock across threads and processes while this lasts; no transaction waits for it."""
@@ -289,6 +295,8 @@ OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"  # a
 
 def scope_id_of(connection: Connection, scope: str) -> int:
     """Return the row id of a scope, creating its row if it is new."""
+    if (state := (connection.states or {}).get((scope, False))) and state.versions:
+        return next(iter(state.versions))
     asked = "SELECT id FROM scopes WHERE scope = ?"
     scope_id = one(connection, asked, (scope,))
     if scope_id is None:

@@ -15,6 +15,7 @@ from memory_retrievers.backends.sql.connection import (
     Part,
     Whole,
     insert,
+    joining,
     one,
     scope_id_of,
 )
@@ -201,7 +202,7 @@ class SQLManagement(Part):
         One that names a memory that is not there, or one memory twice, is left out. Gives how many pairs are new.
         """
         ends = {end.scope for association in associations_ for end in (association.source, association.target)}
-        with self.database.write(*ends) as connection:
+        with joining(self.database, *ends) as connection:
             return sum(self._associate(connection, association) for association in associations_)
 
     def _associate(self, connection: Connection, association: Association) -> bool:
@@ -218,7 +219,8 @@ class SQLManagement(Part):
             "auto_generated": association.auto_generated,
             "created_at": encode_time(association.created_at),
         }
-        ends = connection.execute(f"SELECT {_SOURCE}, {_TARGET}", values).fetchone()
+        asked = f"SELECT {_SOURCE}, {_TARGET}, (SELECT id FROM scopes WHERE scope = :source_scope)"
+        *ends, scope_id = connection.execute(asked, values).fetchone()
         if None in ends or ends[0] == ends[1]:
             return False
         pair = {"first": min(ends), "second": max(ends)}
@@ -226,8 +228,8 @@ class SQLManagement(Part):
         known = one(connection, f"SELECT strength FROM associations WHERE {of_pair}", pair)
         if known is not None and known >= fields["strength"]:
             return False
-        connection.execute(f"DELETE FROM associations WHERE {of_pair}", pair)
-        scope_id = one(connection, "SELECT scope_id FROM memories WHERE row = ?", (ends[0],))
+        if known is not None:
+            connection.execute(f"DELETE FROM associations WHERE {of_pair}", pair)
         insert(connection, "associations", {"source": ends[0], "target": ends[1], **fields}, scope_id=scope_id)
         return known is None
 

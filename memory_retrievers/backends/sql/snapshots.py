@@ -133,16 +133,16 @@ class Snapshots:
             if not versions:
                 return NOTHING
             entry = self._entry(selection)
-            is_open = connection.in_transaction
             if entry is None:
                 size = self._expected_size(selection)
                 if size > self.most and not at_any_size:
                     return None
-                if is_open and size > _SMALL:
+                if connection.in_transaction and size > _SMALL:
                     self.before_load(key, lambda: self.of(selection, at_any_size=at_any_size))
                 entry = _Entry(selection)
-            if is_open or (shown := self._shown(entry, versions)) is None:
+            if (shown := self._shown(entry, versions)) is None:
                 self._give_up_turn()  # reading takes long, and another thread may be waited for
+                is_open = not connection.is_settled(key[0], include_child_scopes=key[1])
                 with entry.lock:
                     shown = self._current(selection, entry, versions, is_open=is_open)
             if connection.states is not None and (state := connection.states.get(key[:2])) is not None:
@@ -163,6 +163,7 @@ class Snapshots:
             entries = [entry for key in keys if (entry := self._entries.get(key)) is not None and entry.is_searched]
         if not entries:
             return
+        asked: dict[str, set[int] | None] = {}
         with contextlib.suppress(MemoryRetrieversError), database.reading():  # the next search would say so
             for entry in entries:
                 with database.read() as connection:  # first: a search holds the only connection of a store in memory
@@ -170,9 +171,11 @@ class Snapshots:
                         continue  # a search is at it, which a write does not wait for
                     try:
                         now = _versions_of(connection, entry.selection)
-                        changed = changed_since(connection, entry.versions or {}, now)
-                        if changed and len(changed) <= _GROWN:
-                            _ = self._current(entry.selection, entry, now, is_open=False).terms  # for the next search
+                        between = f"{entry.versions} {now}"
+                        if between not in asked:
+                            asked[between] = changed_since(connection, entry.versions or {}, now)
+                        if (changed := asked[between]) and len(changed) <= _GROWN:
+                            _ = self._current(entry.selection, entry, now, changed=changed).terms  # for the next search
                             entry.is_searched = False
                     finally:
                         entry.lock.release()
@@ -339,8 +342,24 @@ class Snapshots:
         with self._lock:
             return None if entry.is_torn or not _is_behind(versions, entry.versions) else entry.snapshot
 
-    def _current(self, selection: Selection, entry: _Entry, versions: _Versions, *, is_open: bool) -> ScopeSnapshot:
-        """Bring a snapshot up to date, and keep it unless a transaction that may be undone is open."""
+    def _current(
+        self,
+        selection: Selection,
+        entry: _Entry,
+        versions: _Versions,
+        *,
+        is_open: bool = False,
+        changed: set[int] | None = None,
+    ) -> ScopeSnapshot:
+        """Bring a snapshot up to date, and keep it unless a transaction that may be undone is open.
+
+        Args:
+            selection: Scope and fields.
+            entry: Its entry.
+            versions: The state that it is to show.
+            is_open: Whether this state may be undone.
+            changed: Rows of the memories that have changed since the entry's state, where that was just asked.
+        """
         with self._lock:
             evictions = self._evictions  # before the snapshot: what is forgotten from here on is in it
             known, snapshot = entry.versions, entry.snapshot
@@ -352,7 +371,7 @@ class Snapshots:
         # One state for all reads: what is updated between two of them would be lost with its old passage.
         with self._passages.database.read(snapshot=True) as connection:
             if is_torn:
-                versions = _versions_of(connection, selection, again=True)  # it came after this state
+                versions, changed = _versions_of(connection, selection, again=True), None  # it came after this state
                 if _is_behind(versions, known):
                     known = None  # no version tells what has changed with what was taken out
             if known is None:
@@ -360,7 +379,7 @@ class Snapshots:
             else:
                 if is_open:
                     snapshot = snapshot.apart()  # nothing that may be undone is written behind what is kept
-                changed = changed_since(connection, known, versions)
+                changed = changed or changed_since(connection, known, versions)
                 rows = None if changed is None else sorted(changed)
                 snapshot = self._caught_up(connection, selection, snapshot, rows)
         if not is_open:

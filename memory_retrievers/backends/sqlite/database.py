@@ -105,7 +105,8 @@ class Database:
             with self._turn():
                 writer.execute("BEGIN IMMEDIATE")
                 self._writer_thread = threading.get_ident()
-                begun, self._local.reading = self._local.reading, None  # what is read now is this transaction's
+                begun, self._local.reading = self._local.reading, writer  # what is read now is this transaction's
+                writer.states, writer.unchanged = {}, writer.total_changes
                 try:
                     yield writer
                     if (request := under_way.get()) is not None:
@@ -117,6 +118,7 @@ class Database:
                     raise
                 finally:
                     self._writer_thread, self._local.reading = None, begun
+                    writer.states = writer.unchanged = None
                     if begun is not None and begun.states is not None:
                         begun.states.clear()  # this thread's own write has changed them
 
@@ -310,7 +312,8 @@ class Database:
         if self._read_only and self._path is not None:
             connection, self._unchanging = connections.look_into(self._path)
         else:
-            connection = connections.connect(connections.address_of(self._path, mode="rwc"))
+            factory = connections.Writer if migrate or durable else Connection
+            connection = connections.connect(connections.address_of(self._path, mode="rwc"), factory)
         try:
             for pragma in connections.PRAGMAS:
                 connection.execute(pragma)

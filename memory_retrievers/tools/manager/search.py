@@ -71,8 +71,8 @@ def search(
         store.open_episodes.prepare([place.row for place in places if not place.is_embedded])
     lists = _lists(store, request, now, vector=vector, shows_open=shows_open)
     # 2. relevance
-    relevance = _relevance(lists, request, settings)
     similar = {row: _similarity(cosine, settings) for row, cosine in lists.cosines.items()}
+    relevance = _relevance(lists, request, similar, settings)
     floor = 0.0 if request.mode is SearchMode.KEYWORD else request.min_similarity
     kept = [row for row in relevance if similar.get(row, 0.0) >= floor]
     # 3. the memories themselves
@@ -88,15 +88,15 @@ def search(
         for row in kept
         if (memory := memories.get(row)) is not None
         and not memory.has_expired(now)
-        and _is_in_scope(memory.scope, request.filter)
+        and (memory.scope == request.filter.scope or _is_below(memory.scope, request.filter))
     ]
     # 4. sorted, then cut
     return _sorted(found, request.sort_by)[: request.top_k]
 
 
-def _is_in_scope(scope: str, filter: MemoryFilter) -> bool:
+def _is_below(scope: str, filter: MemoryFilter) -> bool:
     """True if the record itself is in scope: whatever an index returns, nothing of another scope gets out."""
-    return scope == filter.scope or (filter.include_child_scopes and scopes.is_within(filter.scope, scope))
+    return filter.include_child_scopes and scopes.is_within(filter.scope, scope)
 
 
 def _lists(
@@ -173,10 +173,12 @@ def _similarity(cosine: float, settings: ToolSettings) -> float:
     return min(1.0, max(0.0, cosine if settings.similarity == "cosine" else (1 + cosine) / 2))
 
 
-def _relevance(lists: _Lists, request: SearchRequest, settings: ToolSettings) -> dict[int, float]:
+def _relevance(
+    lists: _Lists, request: SearchRequest, similar: Mapping[int, float], settings: ToolSettings
+) -> dict[int, float]:
     """The relevance of each memory that was found, 0 to 1."""
     if request.mode is SearchMode.SEMANTIC:
-        return {row: _similarity(lists.cosines[row], settings) for row in lists.nearest}
+        return {row: similar[row] for row in lists.nearest}
     if request.mode is SearchMode.KEYWORD:
         most = max(lists.words.values(), default=0.0) or 1.0
         return {row: score / most for row, score in lists.words.items()}
