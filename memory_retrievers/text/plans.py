@@ -45,7 +45,7 @@ from memory_retrievers.text.periods import (
     plain,
     season_of,
 )
-from memory_retrievers.text.tense import is_past, is_past_by_what_follows
+from memory_retrievers.text.tense import is_past, is_past_by_what_follows, with_preterites
 
 _LOOKED_AT: Final = 1_000  # characters of a text; who plans says so at once
 _LESS_THAN_A_YEAR: Final = timedelta(days=364)  # the last time of a date is the next one from then on
@@ -163,7 +163,7 @@ def days_ahead(text: str, *, today: datetime, by_clock: bool = True) -> tuple[Pe
     >>> days_ahead("Work was hard yesterday", today=said)
     ()
     """
-    left = plain(text[:_LOOKED_AT])
+    left = plain(with_preterites(text[:_LOOKED_AT]))
     if not any(sign.search(left) for sign in (NAMES_OF_DAYS, _DIGITS_OF_DAYS, BEYOND_LATIN)):  # as nearly always
         return ()
     day = midnight(today)
@@ -249,7 +249,8 @@ def _thing(word: str, today: datetime, *, is_next: bool) -> Period | list[Period
     """This or the next day of the week, weekend, week, month or year; both that may be meant."""
     if word in WEEKDAYS:
         first = _weekday(WEEKDAYS[word], today + timedelta(days=int(is_next)))
-        return [first, _on(7, first.since)] if is_next else first
+        is_soon = is_next and first.since < today + timedelta(days=7)  # on a Friday "next Friday" is the one in a week
+        return [first, _on(7, first.since)] if is_soon else first
     if word in MONTHS:
         return _month(MONTHS[word], today)
     if word in SEASONS:
@@ -477,7 +478,10 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
         re.compile(rf"\b(?:{_NEXT} {THING}|{THING} (?:prochaine?|proxim[oa]|que viene|qui vient))\b"),
         lambda match, today: _thing(given(match)[0], today, is_next=True),
     ),
-    (re.compile(rf"\b{THIS} {THING}\b"), lambda match, today: _thing(match[1], today, is_next=False)),
+    (
+        re.compile(rf"\b{THIS} {THING}\b"),
+        lambda match, today: None if is_past(match) else _thing(match[1], today, is_next=False),
+    ),
     (
         re.compile(rf"\b(?:{any_of(_LATIN_DAYS)})\b|{_NO_TOMORROW}\b(?:morgen|manana)\b"),
         lambda match, today: _on(DAYS_ON[match[0]], today),
@@ -490,6 +494,7 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
         re.compile(
             rf"{_WITH_DAY}\b(?:on|by|until|before|the|am|zum|bis|den|dem|le|el|el dia) (?:the )?(\d{{1,2}})"
             r"(?:st|nd|rd|th|\.)(?!\d)"
+            rf"|\b(?:{any_of(WEEKDAYS)}),? (\d{{1,2}})(?:st|nd|rd|th|\.)(?!\d)"
             rf"|\b(?:le|el|el dia) (?:(?:{any_of(WEEKDAYS)}) )?(\d{{1,2}})\b(?! ?(?:h|:|%|euro))"
             r"|(?<![\d月])(?<!あと)(\d{1,2})[日号號](?!間)"
         ),

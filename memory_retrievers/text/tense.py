@@ -20,20 +20,39 @@ _OF_PLANS: Final = (
     r"|(?:day|shift) off)\b)"
 )
 _PLAN_VERB: Final = (
-    r"\w*(?:booked|scheduled|arranged|ordered|planned|reserved|poned|signed|registered|asked|confirmed"
-    r"|accepted|offered|promised|decided|wanted|hoped|mentioned|noticed|learned|reminded|need|needed|used|applied"
+    r"\w*(?:booked|scheduled|arranged|ordered|planned|reserved|poned|(?<!re)signed|registered|asked|confirmed"
+    r"|accepted|offered|promised|decided|wanted|hoped|mentioned|noticed|learned|reminded|needed|used|applied"
     r"|invited|suggested|proposed|requested|picked|received|reali[sz]ed|assumed|explained|replied|emailed|texted)\b"
 )
+_NO_SUBJECT: Final = (
+    r"(?:am|is|are|was|were|be|being|been|have|has|had|having|got|get|gets|getting|needs?|wants?|will|would|can|could"
+    r"|should|must|may|might|going|gonna|to|let|keep|please|no|not|if|when|once|until|with|without|for|\w+n'?t|im|ill"
+    r"|ive|(?:i|we|you|he|she|it|they|that|there|what|who)'\w+|(?:he|she|it|there|what|that)s|(?:the|wh)ere)"
+)
+"""What stands in no subject: behind it a form in "-ed" may be of a plan: "I'm getting my hair coloured on Friday"."""
+_DETERMINER: Final = r"(?:the|an?|my|our|your|his|her|their|its|this|some|any|all|every|newly|so|too|very|as|how)"
+_HAPPENED: Final = (
+    rf"(?:died|tied|lied|(?!{_PLAN_VERB}|(?:re)?(?:closed|fixed|checked|released|serviced|cleaned|collected|delivered"
+    r"|expected|required|guaranteed|announced|cancell?ed|limited|united|hundred|alfred|ahmed|moh\w+ed|jared)\b)"
+    r"\w{2,}[^\We]ed|began|blew|broke|built|burst|caught|fell|felt|grew|held|led|lost|rang|sold|spoke|stole|stood"
+    r"|taught|threw|took(?! (?:\w+ )?(?:appointment|day|shift))|woke|won)\b"
+)
+"""A past verb, behind a noun: none that stands there as often for what is to be done: "Shop closed on Friday"."""
 _PARTICIPLE: Final = (
     r"(?:(?:ab|an|auf|aus|bei|ein|fern|heim|her|hin|los|mit|nach|teil|um|vor|weg|weiter|zu|zuruck)?"
     r"ge(?!plant|bucht|sagt|hort|dacht|meint|merkt|laden|meldet|teilt|schaft|richt|hen\b|ben\b|gen\b|stern\b)"
     r"(?!\w*(?:essen|unterricht|fest|kirchen|lingen)\b)\w+(?:t|en)|unternommen|besucht|verloren"
     r"|gegessen|verpasst|bestanden|verbracht|erledigt|repariert)(?=\W*$)"
 )
+_NO_PRETERITE: Final = (
+    r"(?!(?:heu|moch|konn|soll|muss|durf|woll|leu|gas|bit|kar|tor|tan|kis|lis|hut|lich|\w+(?:tor|kar))te)"
+)
+"""German words in "-te" by a day that are no verbs of the past: wishes and nouns."""
 _PAST: Final = """
 had went saw met ate came slept swam ran flew drove rode drank sang broke spent wrote wore threw
-didn't couldn't wasn't weren't hadn't
+didn't couldn't wouldn't wasn't weren't hadn't
 hatte hatten waren besuchte besuchten kam kamen ging gingen fuhr fuhren blieb blieben traf trafen flog flogen schlief
+begann begannen starb starben rief riefen fand sprach sah sahen nahm verlor gewann schrieb
 etais etait etions etaient avais avait avions avaient
 fui fuimos fue fueron hice hicimos hizo vi vimos vio estuve estuvimos estuvo tuve tuvimos tuvo comi comimos llovio vino
 compre lleve trabaje
@@ -46,17 +65,21 @@ _PAST_VERB: Final = re.compile(
     rf"|(?<!ve )(?<!ve i )(?<!ve we )(?<!'s )(?<!has )got(?! (?:\w+ )?{_ARRANGED}){_OF_PLANS}"
     rf"|(?:i|we|you|he|she|it|they) (?:\w+ly )?(?!{_PLAN_VERB})\w+[^\We]ed"
     rf"|(?:\A|\b(?:i|we|you|he|she|it|they) (?:\w+ly )?)(?:took{_OF_PLANS}|lost|won|left|fell|felt|sold|woke|taught)"
+    rf"|(?:\A|(?<=\Aon ; )|(?<=\A; ))(?:(?!{_NO_SUBJECT} )[\w']+ ){{0,3}}(?!(?:{_NO_SUBJECT}|{_DETERMINER}|i|we|you"
+    rf"|he|she|it|they) )[\w']+ (?:\w+ly )?{_HAPPENED}"
     r"|(?:told|asked|called) (?:me|us|him|her|them)(?= on ;)"
+    rf"|(?<!ich ){_NO_PRETERITE}\w{{3,}}te(?= am ;)|(?<=am ; ){_NO_PRETERITE}\w{{3,}}te(?! ich\b)"
     r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)"
     rf"|(?:habe?|haben|hat) (?:[^.?\s]+\s+){{0,16}}{_PARTICIPLE}|(?:bin|sind)(?: [^.?\s]+){{0,9}} {_PARTICIPLE}"
     r"|was ist (?:[^.?\s]+\s+){0,16}(?:passiert|geschehen|gewesen)(?=\W*$)"
-    r"|(?:j'ai|on a|nous avons|(?:il|elle) a|(?:ils|elles) ont) (?:fait|vu|mange|pris(?! (?:un )?rendez)|ete|eu|plu|bu"
-    r"|lu|perdu|recu|achete|dormi|couru|joue|visite|rencontre|travaille|fini|passe)"
-    r"|(?:je suis|on est|nous sommes|(?:il|elle) est) (?:all|rest|rentr|tomb|arriv)ee?s?"
+    r"|(?:j'ai|avons|\ba|ont) (?:fait|vu|mange|pris(?! (?:un )?rendez)|eu|plu|bu|lu|perdu|recu|achete|dormi|couru|joue"
+    r"|visite|rencontre|travaille|fini|passe)"
+    r"|(?:j'ai|on a|nous avons|(?:il|elle) a|(?:ils|elles) ont) ete"
+    r"|(?:suis|est|sommes|sont) (?:all|rest|rentr|tomb|arriv)ee?s?"
     r"|(?:je suis|on est|nous sommes) (?:sorti|parti|venu)e?s?)\b(?! para)"
 )
 _SENTENCE: Final = r"(?<!\d)(?<!\b[dms][rst])(?<!\bmrs)(?<!\.[a-z])(?:[.!?:]|(?<! );) |\n"  # " ; " is what was taken
-_SO: Final = r"so(?= (?:i|we|he|she|it|they|you|the|my|our|there)\b)"
+_SO: Final = r"so(?= (?:i|we|he|she|it|they|you|the|my|our|there|no)\b)"
 _PIECES: Final = (
     re.compile(rf"{_SENTENCE}|, | (?:and|but|{_SO}|that|und|aber|et|mais|y|pero|que) "),
     re.compile(_SENTENCE),
@@ -65,16 +88,25 @@ _PIECES: Final = (
 
 _AND: Final = "and ", "und ", "et ", "y "
 _FOR_A_DAY: Final = re.compile(
-    r"\b(?:for|to|took|auf|fur|pour|para|al?) (?:the |next |el |den )?\Z"
+    r"\b(?:for|to|took|auf|fur|pour|para|al?) (?:the |next |el |den )?\Z|\bdue (?:on |by )?\Z"
     r"|\b(?:to|with) [\w']+ about \Z|\bcouldn't [^.;]*until \Z|\b(?:for|about) (?:the|my|our|his|her) [\w']+ on \Z"
+    r"|\b(?:gave|offered) (?:me|us|him|her|them) \Z|\b(?:me|us|him|her|them) (?:in|down) (?:on )?\Z"
 )
 """What stands before a day that something is moved to, or that is taken off."""
+
+_YET: Final = re.compile(
+    r"\b(?:can(?:'?t|not)?|will|won'?t|is|isn'?t|are|aren'?t|must|should|due|scheduled|comes|needs|wants"
+    r"|who (?!was\b)\w+s|(?:s?he|it)'?s|i'?m|\w+'(?:ll|re))\b"
+)
+"""Between a past verb and a day it tells of what is to come: "He called to say he can't come on Friday"."""
+_BECAUSE: Final = re.compile(r" (?:because|cause|cuz|since|as|who|which|if|when|after|before|until) ")
 
 _NEAR: Final = 120  # characters of a clause or sentence before and behind a day
 
 _OWN_VERB: Final = re.compile(
     r"\b(?:i|we|he|she|it|they|there'?s|is|are|will|must|should|remind|ich|wir|er|kommt|kommen|ist|sind|hat|wird|gibt"
-    r"|je|j'ai|on(?= \w)|il|elle|nous|va|vient|tengo|tenemos|voy|va|vamos|viene|llega|hay)\b"
+    r"|(?:s?he|it|that)s|im|(?:(?<=^)|(?<=and ))(?:start|begin|come|go|fly|leave|return|meet)s?|\w+s (?:us|me|him|them)"
+    r"|(?<=; )\w{4,}o|je|j'ai|on(?= \w)|il|elle|nous|va|vient|tengo|tenemos|voy|va|vamos|viene|llega|hay)\b"
 )
 """A part of a sentence with one of these words is a clause, and no part of a list: "I met Tom and Ben on Friday"."""
 _BESIDE_DAYS: Final = re.compile(
@@ -89,6 +121,19 @@ _CJK_PAST: Final = re.compile(
 """What stands behind a day of the week that is told in the past, and is nothing arranged."""
 
 
+_PRETERITE: Final = re.compile(
+    r"\b(?!(?:(?:caf|jos|beb|porqu)é|\w+[aei]ré|(?:aqu|all)í|(?:reserv|qued|confirm|apunt|cambi|invit|ped|pid)[éíó])\b)"
+    r"\w{3,}[éíó]\b",
+    re.IGNORECASE,
+)
+_ES: Final = re.compile(r"\b(?:lunes|martes|mi[eé]rcoles|jueves|viernes|s[aá]bado|domingo)\b", re.IGNORECASE)
+
+
+def with_preterites(text: str) -> str:
+    """A text with "fue" for Spanish verbs of which only the accent tells that they are no present: "llegó"."""
+    return _PRETERITE.sub("fue", text) if _ES.search(text) else text
+
+
 def is_past(match: re.Match[str]) -> bool:
     """True if a day is told in the past: by its clause, or by its sentence and then by any if the clause is no more."""
     text, first, last = match.string, max(match.start() - _NEAR, 0), match.end() + _NEAR
@@ -97,10 +142,10 @@ def is_past(match: re.Match[str]) -> bool:
     for ends in _PIECES:
         before = [end.end() for end in ends.finditer(text, first, match.start())]
         start, behind = before[-1] if before else first, ends.search(text, match.end(), last)
-        rest = text[start : match.start()], text[match.end() : behind.start() if behind else last]
+        rest = text[start : match.start()], _BECAUSE.split(text[match.end() : behind.start() if behind else last])[0]
         piece = ";".join(rest)
-        if _PAST_VERB.search(piece):
-            return True
+        if past := _PAST_VERB.search(piece):
+            return not _YET.search(rest[0], past.end())
         is_of_list = text[:start].endswith(_AND) or piece.startswith(_AND)
         if _OWN_VERB.search(piece) or (_BESIDE_DAYS.sub("", piece) and not is_of_list):
             return False

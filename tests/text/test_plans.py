@@ -257,6 +257,72 @@ def test_what_is_told_in_the_past_is_no_plan(text):
     assert told(text) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Dad fell on Sunday", "The shop opened on Monday", "my boss resigned on friday", "Lena's cat died on Friday"),
+        *("grandma turned 80 on Saturday", "Sofia lost a tooth on Friday", "On Friday the car died"),
+        *("saturday the kids painted the fence", "the lady next door complained on Monday"),
+        *(
+            "El lunes empecé el curso",
+            "mi hermano llegó el viernes",
+            "el martes perdí el móvil",
+            "el viernes cené con Ana",
+        ),
+        *(
+            "Am Sonntag regnete es",
+            "Opa stürzte am Sonntag",
+            "Der Laden machte am Montag auf",
+            "Am Montag begann der Kurs",
+        ),
+        *("Le train est tombé en panne lundi", "ma soeur est arrivée vendredi", "mon frère a perdu ses clés lundi"),
+        *("I did not plant any leeks this year", "We went there this week"),
+    ],
+)
+def test_what_a_noun_did_is_no_plan(text):
+    assert days_ahead(text, today=SAID) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("He called to say he can't come on Friday", "I finished the report due on Friday", "shop closed on Monday"),
+        *(
+            "I got a new job and start on Monday",
+            "they gave us friday at 4:30 instead",
+            "I need the car fixed by Friday",
+        ),
+        *(
+            "mum rang and shes coming on sunday",
+            "it got cold so no swimming on Sunday",
+            "Manchester United on Saturday",
+        ),
+        *("Ben passed his test and drives us on Saturday", "the boss hired a new guy who starts on Monday"),
+        *(
+            "dentist on Friday because the tooth cracked",
+            "getting my hair coloured on Saturday",
+            "karate class on Friday",
+        ),
+        *("the delayed parcel arrives on Friday", "lunch with Alfred on Sunday", "they squeezed me in on Friday"),
+        *(
+            "El sábado trabajé y el domingo descanso",
+            "El viernes café con Ana",
+            "llego el viernes",
+            "reservé para el lunes",
+        ),
+        *("Am Freitag arbeite ich lange", "Meine Tante kommt am Samstag", "Am Samstag sollte ich putzen"),
+        *("Mon rendez-vous a été déplacé à lundi", "Ma tante arrive samedi", "tuesday 10th at 4:30"),
+    ],
+)
+def test_what_was_done_beside_a_plan_leaves_it_one(text):
+    assert len(days_ahead(text, today=SAID)) == 1
+
+
+def test_next_friday_is_in_a_week_if_today_is_one():
+    (only,) = days_ahead("The show is next Friday", today=SAID + timedelta(days=2))
+    assert f"{only.since:%Y-%m-%d}" == "2026-03-13"
+
+
 def test_two_months_are_both_to_come():
     assert told("We are in Rome in March and April") == [("2026-03-01", "2026-04-01"), ("2026-04-01", "2026-05-01")]
 
