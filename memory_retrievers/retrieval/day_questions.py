@@ -10,16 +10,18 @@ from collections.abc import Container
 from datetime import datetime, timedelta
 from typing import Final
 
-from memory_retrievers.text.periods import NUMBERS, PERIOD_WORDS, WRITTEN_YEAR, Period, midnight, months_on, plain
+from memory_retrievers.text.periods import NUMBERS, PERIOD_WORDS, THIS, WRITTEN_YEAR, Period, midnight, months_on, plain
 from memory_retrievers.text.plans import BEYOND_LATIN, DAYS_ON, MONTHS_AHEAD, NAMES_OF_DAYS, days_ahead
 from memory_retrievers.text.tense import DID
 
 _SOON_DAYS: Final = 14  # what is coming up is no further off
+_SUNDAY: Final = 6
 _LONGEST_QUESTION: Final = 80
 _SOON: Final = re.compile(
     r"\b(?:coming up|upcoming|soon|(?:next|coming) (?:few )?days|demnachst|bald|(?:nachsten|kommenden) (?:\w+ )?tagen?"
     r"|prochainement|bientot|prochains jours|pronto|proximos dias|proximamente)\b|最近|近いうち|今後|接下来|这几天"
 )
+_THIS_WEEK: Final = re.compile(rf"\b{THIS} (?:week|woche|semaine|semana)\b|[这這本今][周週]")
 _WRITTEN_YEAR: Final = re.compile(rf"\b{WRITTEN_YEAR}\b|\bnext year\b")
 _UNTIL: Final = re.compile(
     r"(?<!day )(?<!tag )(?<!woch )(?<!\d )\b(?:by|until|till|before|bis|jusqu'\w+|d'ici|avant|hasta|antes del?) "
@@ -40,6 +42,8 @@ def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
     if re.search(rf"\b{DID} (?:i|we)\b", left) and not _WRITTEN_YEAR.search(left):  # a date so far ahead has been
         dates, too_far = days_ahead(text, today=today, by_clock=False), months_on(day.replace(day=1), MONTHS_AHEAD)
         found = tuple(each for each in found if each not in dates or each.since < too_far)
+    if day.weekday() == _SUNDAY and _THIS_WEEK.search(left):  # nothing of this one is left to plan
+        found += (Period(day, day + timedelta(days=8)),)
     if not found:
         return (Period(day, day + timedelta(days=_SOON_DAYS)),) if _SOON.search(left) else ()
     if not _UNTIL.search(left):
@@ -93,7 +97,7 @@ _ASKS_WHAT_WAS_DONE: Final = re.compile(
     r"|(?:ai-je|avons-nous|j'ai|on a|nous avons) (?:fait|passe)|s'est(?:-il)? passe|hice|hicimos|(?:he|hemos) hecho"
     r"|pas[eo])\b"
 )
-_WITHOUT_MARK: Final = re.compile(r"\b(what|how|where)s\b")  # as "whats on" is typed
+_WITHOUT_MARK: Final = re.compile(r"\b(what|how|where)(?:s| is)\b")  # as "whats on" is typed
 _SPENDING_TIME: Final = re.compile(r"\b((?:how|where) did (?:i|we)) spend\b|\b(did (?:i|we)) get up to\b")
 _CJK_DONE: Final = re.compile(
     r"[做干][了过過]些?(?:什么|什麼|啥)|[做干](?:什么|什麼|啥)了|[发發]生了?(?:什么|什麼)事?|[过過]得怎[么麼][样樣]"

@@ -11,9 +11,12 @@ import numpy as np
 from memory_retrievers.models.fields import EPOCH, MICROSECOND, microseconds
 from memory_retrievers.retrieval.candidates import Candidates, ReadTexts, ReadTimes
 from memory_retrievers.retrieval.question import QueryDate, Question
+from memory_retrievers.text.analysis import STOP_WORDS, analyze
 from memory_retrievers.text.dates import in_zone, read_long_date
-from memory_retrievers.text.periods import Period
+from memory_retrievers.text.languages import COMMON_WORDS
+from memory_retrievers.text.periods import PERIOD_WORDS, Period
 from memory_retrievers.text.plans import days_ahead, days_behind
+from memory_retrievers.text.tense import calls_off
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +27,9 @@ _NEXT_TO: Final = 0.5
 """Boost of an episode in the month after the queried one, or near a queried period: much is talked about later."""
 
 _READ: Final = 1_024  # passages that may tell of plans, the newest, of which so many are read at most
+_READ_BESIDE: Final = 256  # newest passages that tell no time and may call a plan off: "The trip is cancelled"
+_NO_NAMES: Final = {"next", "cant", "wont", "dont", "didnt", "moved", "instead", "pm", "uhr"}
+_SAYS_LITTLE: Final = STOP_WORDS | COMMON_WORDS.keys() | PERIOD_WORDS | _NO_NAMES
 _WEEK, _MONTH = timedelta(days=7), timedelta(days=31)
 _CLOSE: Final = timedelta(days=2)  # a plan for a weekend is one for each of its days, and one for a week is none
 
@@ -53,7 +59,7 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
     Args:
         candidates: The candidates.
         question: The query.
-        texts: Reads passages, of which only those are asked for that name a time.
+        texts: Reads passages: those that name a time, and for plans the newest others, which may call one off.
         since: Reads since when facts hold.
     """
     layout = candidates.layout
@@ -61,6 +67,9 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
     may_tell = layout.tells_time if layout.has_messages else np.ones(len(candidates), np.bool_)
     places = (may_tell & (layout.passages > 0)).nonzero()[0]
     newest = places[np.argsort(-layout.passages[places], kind="stable")[:_READ]].tolist()
+    if question.asks_for_plans and layout.has_messages:
+        others = (layout.is_message & ~may_tell).nonzero()[0]
+        newest += others[np.argsort(-layout.passages[others], kind="stable")[:_READ_BESIDE]].tolist()
     read = texts(layout.passages[newest].tolist())
     holds = {} if layout.has_messages else since(layout.memories[newest].tolist())
     for place in newest:
@@ -68,7 +77,24 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
         speaker = layout.names[layout.speakers[place]] if layout.is_message[place] else None
         began = EPOCH + holds.get(int(layout.memories[place]), int(layout.began[place])) * MICROSECOND
         found[place] = _described(text, speaker, began, question)
+    if question.asks_for_plans and layout.has_messages:  # what calls a plan off is told beside it
+        plans = {place: _named_in(read[int(layout.passages[place])]) for place in found.nonzero()[0].tolist()}
+        told = ((place, read.get(int(layout.passages[place]), "")) for place in newest if layout.is_message[place])
+        for place, text in told if plans else ():
+            if found[place] == 0 and calls_off(text):
+                named, said = _named_in(text), layout.began[place]
+                before = (p for p, its in plans.items() if layout.began[p] < said and not named.isdisjoint(its))
+                found[place] = max((found[p] for p in before), default=0.0)
     return found
+
+
+def _named_in(text: str) -> set[str]:
+    """The terms of a message that may name a plan: of what stands behind its speaker, and no days nor common words."""
+    return {
+        term
+        for term in analyze(text.partition(": ")[2])
+        if len(term) > 1 and term.isalpha() and term not in _SAYS_LITTLE
+    }
 
 
 def share_of_plan(plans: Sequence[Period], asked: Sequence[Period]) -> float:

@@ -330,10 +330,14 @@ def _date(day: str, month: int, year: str | None, today: datetime) -> Period:
 
 
 def _day_of_month(match: re.Match[str], today: datetime) -> Period:
-    (number,) = given(match)
-    month = today.replace(day=1)
-    this = month.replace(day=int(number))
-    return _on(0, this if this >= today else months_on(month, 1).replace(day=int(number)))
+    """The next day of a number; all from it to another, as "25th to 28th"."""
+    first = since = today
+    for number in given(match):
+        month = since.replace(day=1)
+        this = month.replace(day=int(number))
+        since = this if this >= since else months_on(month, 1).replace(day=int(number))
+        first = since if first is today else first
+    return Period(first, _on(0, since).until)
 
 
 def _day_of_that_month(match: re.Match[str], today: datetime) -> Period | None:
@@ -489,6 +493,13 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     (
         re.compile(any_of({word: 0 for word in DAYS_ON if not word.isascii()})),
         lambda match, today: _on(DAYS_ON[match[0]], today),
+    ),
+    (
+        re.compile(
+            r"\b(\d{1,2})(?:st|nd|rd|th|\.) ?(?:to|until|till|bis|-|–) ?(?:the |zum )?(\d{1,2})(?:st|nd|rd|th|\.)"
+            r"(?!\d| (?:place|floor|grade|gear|base|century|platz)\b)"
+        ),
+        _day_of_month,
     ),
     (
         re.compile(

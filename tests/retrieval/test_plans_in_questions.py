@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
+from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.retrieval.times import share_of_plan
 from memory_retrievers.testing import FixedClock
@@ -157,3 +158,50 @@ def test_a_plan_within_counts_more_than_one_that_may_be_on_other_days():
     assert [share_of_plan([plan], [day]) for plan in (day, week, other)] == [1, 0.5, 0]
     assert share_of_plan([day], [week]) == share_of_plan([other, week], [week]) == 1
     assert share_of_plan([], [day]) == share_of_plan([day], []) == 0
+
+
+def asked_on(now, said, question):
+    """What is told of messages, each a conversation of its own and so many days old, to who asks for plans."""
+    with AgentMemory.in_memory(clock=FixedClock(now)) as memory:
+        for number, (text, days) in enumerate(said.items()):
+            message = Message(role="user", content=text, timestamp=now - timedelta(days=days))
+            memory.add_messages(SCOPE, [message], conversation=f"c{number}")
+        memory.flush(SCOPE)
+        found = memory.retrieve(question, scope=SCOPE, min_relevance="auto", record=False)
+        return {hit.memory.messages[0].content for hit in found.episodic}
+
+
+@pytest.mark.parametrize(
+    ("plan", "news"),
+    [
+        ("The coach trip is on Friday", "The coach trip has been cancelled, not enough people"),
+        ("Mira macht am Freitag eine Party", "die Party ist abgesagt, sie hat Fieber"),
+        ("june has a recorder concert on friday", "junes concert got moved to wednesday, hall is double booked"),
+        ("we have a viewing of harbour road on friday", "harbour road is off, they let it to someone else"),
+    ],
+)
+def test_what_calls_a_plan_off_is_told_beside_it(plan, news):
+    said = {plan: 3, news: 1, "They cancelled my favourite series": 1, "I can't find my keys": 1, "I like rain": 1}
+    assert asked_on(NOW, said, "What do I have today?") == {plan, news}
+
+
+def test_what_was_called_off_before_says_nothing_of_a_later_plan():
+    said = {"The dentist cancelled, she is ill": 5, "Dentist on Friday at 3 then": 1, "I like rain": 1}
+    assert asked_on(NOW, said, "What do I have today?") == {"Dentist on Friday at 3 then"}
+
+
+def test_a_day_that_no_other_word_tells_as_one_is_read():
+    said = {"zahnarzt hat angerufen, termin verschoben auf den 16.": 1, "I like rain": 1}
+    assert len(asked_on(NOW, said, "What's coming up?")) == 1
+
+
+def test_on_a_sunday_this_week_is_the_next():
+    said = {"Dentist on Tuesday": 2, "I like rain": 1, "In May we fly to Rome": 1}
+    assert asked_on(NOW + timedelta(days=2), said, "What's planned for this week?") == {"Dentist on Tuesday"}
+
+
+@pytest.mark.parametrize("question", ["What is on today?", "What is happening today?"])
+def test_what_is_written_out_asks_as_what_is_not(question):
+    said = {"Dentist on Friday": 2, "I like rain": 1, "Rain is nice today, it is happening": 0}
+    assert "Dentist on Friday" in asked_on(NOW, said, question)
+    assert Question.parse(question, now=NOW).asks_for_plans

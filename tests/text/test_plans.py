@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from memory_retrievers.text import plans
 from memory_retrievers.text.dates import tells_time
 from memory_retrievers.text.plans import days_ahead, names_relative_day, names_same_days
+from memory_retrievers.text.tense import calls_off
 
 SAID = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)
 EXPECTED = {
@@ -316,6 +317,26 @@ def test_what_a_noun_did_is_no_plan(text):
 )
 def test_what_was_done_beside_a_plan_leaves_it_one(text):
     assert len(days_ahead(text, today=SAID)) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["Ciara visits 25th to 28th", "vom 25. bis zum 28. in Rom", "from the 25th to the 28th"]
+)
+def test_days_of_no_month_are_all_between_them(text):
+    assert told(text) == [("2026-03-25", "2026-03-29")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("The coach trip has been cancelled", "harbour road is off, they let it", "Boiler man can't do Wednesday"),
+        *("die party ist abgesagt", "Termin verschoben auf den 8.", "Der Kurs fällt leider aus", "la cena se cancela"),
+        *("le dîner est annulé", "旅行取消了", "会議は中止です"),
+    ],
+)
+def test_what_is_cancelled_or_moved_is_called_off(text):
+    assert calls_off(text)
+    assert not calls_off("The coach trip was lovely, I took the day off and bought an offcut")
 
 
 def test_next_friday_is_in_a_week_if_today_is_one():
