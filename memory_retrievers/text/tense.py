@@ -24,7 +24,7 @@ _OF_PLANS: Final = (
 _PLAN_VERB: Final = (
     r"\w*(?:booked|scheduled|arranged|ordered|planned|reserved|poned|(?<!re)signed|registered|asked|confirmed"
     r"|accepted|offered|promised|decided|wanted|hoped|mentioned|noticed|learned|reminded|needed|used|applied"
-    r"|invited|suggested|proposed|requested|picked|received|reali[sz]ed|assumed|explained|replied|emailed|texted)\b"
+    r"|invited|organi[sz]ed|fancied|suggested|proposed|requested|picked|received|reali[sz]ed|assumed|explained|replied|emailed|texted)\b"
 )
 _NO_SUBJECT: Final = (
     r"(?:am|is|are|was|were|be|being|been|have|has|had|having|got|get|gets|getting|needs?|wants?|will|would|can|could"
@@ -36,7 +36,7 @@ _DETERMINER: Final = r"(?:the|an?|my|our|your|his|her|their|its|this|some|any|al
 _HAPPENED: Final = (
     rf"(?:died|tied|lied|(?!{_PLAN_VERB}|(?:re)?(?:closed|fixed|checked|released|serviced|cleaned|collected|delivered"
     r"|expected|required|guaranteed|announced|cancell?ed|limited|united|hundred|alfred|ahmed|moh\w+ed|jared)\b)"
-    r"\w{2,}[^\We]ed|began|blew|broke|built|burst|caught|fell|felt|grew|held|led|lost|rang|sold|spoke|stole|stood"
+    rf"\w{{2,}}[^\We]ed{_OF_PLANS}|began|blew|broke|built|burst|caught|fell|felt|grew|held|led|lost|rang|sold|spoke|stole|stood"
     r"|taught|threw|took(?! (?:\w+ )?(?:appointment|day|shift))|woke|won)\b"
 )
 """A past verb, behind a noun: none that stands there as often for what is to be done: "Shop closed on Friday"."""
@@ -47,7 +47,8 @@ _PARTICIPLE: Final = (
     r"|gegessen|verpasst|bestanden|verbracht|erledigt|repariert)(?=\W*$)"
 )
 _NO_PRETERITE: Final = (
-    r"(?!(?:heu|moch|konn|soll|muss|durf|woll|leu|gas|bit|kar|tor|tan|kis|lis|hut|lich|\w+(?:tor|kar))te)"
+    r"(?!(?:heu|moch|konn|soll|muss|durf|woll|leu|gas|bit|kar|tor|tan|kis|lis|hut|lich|war|star|tes|ra|be|\w+(?:tor|kar)"
+    r"|\w*(?:ei|mie|bie|tre|hal|heira))te)"
 )
 """German words in "-te" by a day that are no verbs of the past: wishes and nouns."""
 _PAST: Final = """
@@ -64,7 +65,7 @@ _PAST_VERB: Final = re.compile(
     r"\b(?:was(?! hat\b| vor\b| (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)"
     rf"(?! (?:\w+ )?{_ARRANGED})|were(?! (?:\w+ )?{_ARRANGED})|{DID}|{'|'.join(_PAST.split())}"
     rf"|(?:gave|bought|made){_OF_PLANS}"
-    rf"|(?<!ve )(?<!ve i )(?<!ve we )(?<!'s )(?<!has )got(?! (?:\w+ )?{_ARRANGED}){_OF_PLANS}"
+    rf"|(?<!ve )(?<!ve i )(?<!ve we )(?<!'s )(?<!has )got(?! (?:\w+ ){{0,2}}{_ARRANGED}){_OF_PLANS}"
     rf"|(?:i|we|you|he|she|it|they) (?:\w+ly )?(?!{_PLAN_VERB})\w+[^\We]ed"
     rf"|(?:\A|\b(?:i|we|you|he|she|it|they) (?:\w+ly )?)(?:took{_OF_PLANS}|lost|won|left|fell|felt|sold|woke|taught)"
     rf"|(?:\A|(?<=\Aon ; )|(?<=\A; ))(?:(?!{_NO_SUBJECT} )[\w']+ ){{0,3}}(?!(?:{_NO_SUBJECT}|{_DETERMINER}|i|we|you"
@@ -90,14 +91,15 @@ _PIECES: Final = (
 
 _AND: Final = "and ", "und ", "et ", "y "
 _FOR_A_DAY: Final = re.compile(
-    r"\b(?:for|to|took|auf|fur|pour|para|al?) (?:the |next |el |den )?\Z|\bdue (?:on |by )?\Z"
-    r"|\b(?:to|with) [\w']+ about \Z|\bcouldn't [^.;]*until \Z|\b(?:for|about) (?:the|my|our|his|her) [\w']+ on \Z"
+    r"\b(?:for|to|took|auf|fur|pour|para|al?) (?:the |next |el |den )?\Z|\b(?:due|starting) (?:on |by )?\Z"
+    r"|\b(?:to|with) [\w']+ about \Z|\bcouldn't [^.;]*until \Z"
+    r"|\b(?:(?:for|about) (?:the|my|our|his|her)|about) [\w']+ on \Z"
     r"|\b(?:gave|offered) (?:me|us|him|her|them) \Z|\b(?:me|us|him|her|them) (?:in|down) (?:on )?\Z"
 )
 """What stands before a day that something is moved to, or that is taken off."""
 
 _YET: Final = re.compile(
-    r"\b(?:can(?:'?t|not)?|will|won'?t|is|isn'?t|are|aren'?t|must|should|due|scheduled|comes|needs|wants"
+    r"\b(?:can(?:'?t|not)?|will|won'?t|is|isn'?t|are|aren'?t|must|should|due|scheduled|comes|needs|wants|to say"
     r"|who (?!was\b)\w+s|(?:s?he|it)'?s|i'?m|\w+'(?:ll|re))\b"
 )
 """Between a past verb and a day it tells of what is to come: "He called to say he can't come on Friday"."""
@@ -109,7 +111,8 @@ _NEAR: Final = 120  # characters of a clause or sentence before and behind a day
 _OWN_VERB: Final = re.compile(
     r"\b(?:i|we|he|she|it|they|there'?s|is|are|will|must|should|remind|ich|wir|er|kommt|kommen|ist|sind|hat|wird|gibt"
     r"|(?:s?he|it|that)s|im|(?:(?<=^)|(?<=and ))(?:start|begin|come|go|fly|leave|return|meet)s?|\w+s (?:us|me|him|them)"
-    r"|(?<=; )\w{4,}o|je|j'ai|on(?= \w)|il|elle|nous|va|vient|tengo|tenemos|voy|va|vamos|viene|llega|hay)\b"
+    r"|(?<=; )\w{4,}o|(?:lo|la|me|nos|se) \w+|je|j'ai|on(?= \w)|il|elle|nous"
+    r"|va|vient|tengo|tenemos|voy|va|vamos|viene|llega|hay)\b"
 )
 """A part of a sentence with one of these words is a clause, and no part of a list: "I met Tom and Ben on Friday"."""
 _BESIDE_DAYS: Final = re.compile(

@@ -312,6 +312,18 @@ def test_what_a_noun_did_is_no_plan(text):
             "reservé para el lunes",
         ),
         *("Am Freitag arbeite ich lange", "Meine Tante kommt am Samstag", "Am Samstag sollte ich putzen"),
+        *(
+            "Jonas organised a trip on Saturday",
+            "the studio opened a slot on Friday",
+            "Dad rang to say he lands on Friday",
+            "Grandma called about lunch on Sunday",
+            "got a viewing booked saturday 10am",
+        ),
+        *(
+            "they increased the dose starting Monday",
+            "arbeite am Samstag bis 6",
+            "Ana cumplió 30 y lo celebra el sábado",
+        ),
         *("Mon rendez-vous a été déplacé à lundi", "Ma tante arrive samedi", "tuesday 10th at 4:30"),
     ],
 )
