@@ -240,9 +240,12 @@ def serve(
             server.run(sockets=[listener])
 
 
-_ENDING: Final = HTTPError(
-    503, "Busy", "the server ends when this is done: ask again with its Idempotency-Key", headers={"Retry-After": "1"}
-)
+def _ending(scope: Scope) -> HTTPError:
+    ends = "the server ends: ask again"
+    if routes.is_write(scope["path"]):
+        ends = "the server ends when this is done: ask again with its Idempotency-Key"
+    return HTTPError(503, "Busy", ends, headers={"Retry-After": "1"})
+
 
 MAX_HEADER_BYTES: Final = 16_384
 
@@ -286,7 +289,7 @@ class Guard:
             await refusal.response()(scope, receive, noting_send)
         except asyncio.CancelledError:  # only a server that ends does that, and the work goes on
             if not answered:
-                await _ENDING.response()(scope, receive, noting_send)
+                await _ending(scope).response()(scope, receive, noting_send)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
             log_place_of(error)
             if not answered:

@@ -51,13 +51,25 @@ def serve_stdio(offer: McpOffer) -> None:
     server = _server(offer)
     import anyio
     from mcp.server.stdio import stdio_server
+    from mcp.shared.message import SessionMessage
+    from pydantic import RootModel
 
-    async def lines() -> AsyncIterator[str]:
-        # the SDK answers nothing to a message with half of an emoji in it, as clients in JavaScript send it
-        async for line in anyio.wrap_file(sys.stdin.buffer):
-            yield storable_json(line).decode(errors="replace")
+    from memory_retrievers.server.mcp_sessions import InvalidMessageError, check_message
 
     async def serve() -> None:
+        async def lines() -> AsyncIterator[str]:
+            # the SDK answers nothing to a message with half of an emoji in it, as clients in JavaScript send it
+            async for line in anyio.wrap_file(sys.stdin.buffer):
+                message = storable_json(line)
+                try:
+                    check_message(message)
+                except InvalidMessageError as error:
+                    if message.strip():
+                        await outgoing.send(SessionMessage(cast("Any", RootModel(error.answer))))
+                else:
+                    yield message.decode(errors="replace")
+
+        # which begins to read only after this: what is sent out is known by then
         async with stdio_server(stdin=cast("Any", lines())) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 

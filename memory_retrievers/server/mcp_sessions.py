@@ -13,6 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memory_retrievers.models import JsonObject
 from memory_retrievers.models.fields import storable_json
 from memory_retrievers.server.intake import BodyLimiter, noting_statuses, replaying
 from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse
@@ -23,17 +24,19 @@ if TYPE_CHECKING:
 
 
 _INVALID_REQUEST: Final = -32600
+_PARSE_ERROR: Final = -32700
 
 
-class _InvalidMessageError(HTTPError):
-    """Error for a body that is no message of the protocol, as JSON-RPC tells it."""
+class InvalidMessageError(HTTPError):
+    """Error for a text that is no message of the protocol, as JSON-RPC tells it."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, code: int = _INVALID_REQUEST, id: object = None) -> None:
         super().__init__(400, "ValidationError", message)
+        self.answer: JsonObject = {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}
 
     def response(self) -> Response:
-        error = {"code": _INVALID_REQUEST, "message": str(self)}
-        return UTF8JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=self.status)
+        """The answer."""
+        return UTF8JSONResponse(self.answer, status_code=self.status)
 
 
 class McpEndpoint:
@@ -61,6 +64,9 @@ class McpEndpoint:
 
     async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
+        for name in ("host", "origin"):  # the SDK logs one that is foreign
+            if not (headers.get(name, "").isascii() and headers.get(name, "").isprintable()):
+                raise HTTPError(400, "BadRequest", f"the {name.title()} cannot be read: it is no address")
         if self._tokens.admit(headers.get("authorization", "").encode("latin-1")) is None:
             message = "send the bearer token of this server"
             raise HTTPError(401, "AuthenticationError", message, headers={"WWW-Authenticate": "Bearer"})
@@ -69,30 +75,33 @@ class McpEndpoint:
             return
         async with self._bodies.body(headers, receive) as read:
             body = storable_json((await read())["body"])
-            _check_message(body)
+            check_message(body)
             once_more = replaying(body, receive)
             del body  # as in the limiter: who reads it keeps a copy
             await self._app(scope, once_more, send)
 
 
-def _check_message(body: bytes) -> None:
-    """Refuse JSON that is no single message; of what is no JSON the SDK says so.
+def check_message(body: bytes) -> None:
+    """Refuse what is no single message of the protocol.
 
     The SDK takes a request whose id is of another type for a notification: it would say that it was accepted, and do
-    nothing.
+    nothing. Over standard input it answers nothing at all to what it cannot read.
     """
     try:
         message = from_json(body)
-    except ValueError:
-        return
+    except ValueError as error:
+        raise InvalidMessageError(f"this is no JSON: {error}", code=_PARSE_ERROR) from error
     if not isinstance(message, dict):
-        raise _InvalidMessageError("send one message, a JSON object, in each request: batches are not understood")
+        raise InvalidMessageError("send one message, a JSON object, in each request: batches are not understood")
+    if not isinstance(message.get("method"), str) and message.keys() & {"result", "error"}:
+        return  # an answer of the client
+    id_ = message.get("id")
+    if "id" in message and (isinstance(id_, bool) or not isinstance(id_, str | int)):
+        raise InvalidMessageError("the id of a request must be a text or a whole number; nothing was done")
     if not isinstance(message.get("method"), str):
-        if message.keys() & {"result", "error"}:
-            return  # an answer of the client
-        raise _InvalidMessageError("a message needs a method, such as tools/call")
-    if "id" in message and (isinstance(message["id"], bool) or not isinstance(message["id"], str | int)):
-        raise _InvalidMessageError("the id of a request must be a text or a whole number; nothing was done")
+        raise InvalidMessageError("a message needs a method, such as tools/call", id=id_)
+    if message.get("jsonrpc") != "2.0" or not isinstance(message.get("params"), dict | None):
+        raise InvalidMessageError('a message has "jsonrpc": "2.0", and params are an object', id=id_)
 
 
 def _empty(receive: Receive) -> Receive:

@@ -15,6 +15,7 @@ import uvicorn
 from patience import A_LONG_TIME, PATIENCE, until
 
 from memory_retrievers.models.results import Report
+from memory_retrievers.retrieval.results import RetrievalResult
 from memory_retrievers.server import ServerSettings, app, create_app
 from memory_retrievers.server.connections import configuration, listening
 from memory_retrievers.server.requests import RequestContext
@@ -258,17 +259,22 @@ def test_conversations_at_which_a_language_model_works_hold_up_no_other_request(
         assert {each.result(PATIENCE).status_code for each in asked} == {200}
 
 
-def test_a_request_that_outlasts_its_server_is_told_so(memory, monkeypatch, caplog):
+@pytest.mark.parametrize(
+    ("method", "path", "body", "is_write"),
+    [("flush", "process", {"flush": True}, True), ("retrieve", "retrieve_memory", {"query": "otter"}, False)],
+    ids=["a write", "a read"],
+)
+def test_a_request_that_outlasts_its_server_is_told_so(memory, monkeypatch, caplog, method, path, body, is_write):
     begun, done = threading.Event(), threading.Event()
 
-    def flush(*_):
+    def slow(*_args, **_options):
         begun.set()
         assert done.wait(PATIENCE)
-        return Report()
+        return Report() if is_write else RetrievalResult(query="", scope="", now=memory.now())
 
-    monkeypatch.setattr(type(memory), "flush", flush)
+    monkeypatch.setattr(type(memory), method, slow)
     with served(memory) as server, asking(server) as client, ThreadPoolExecutor(1) as other:
-        asked = other.submit(client.post, "/api/v0/process", json=of_alice(flush=True))
+        asked = other.submit(client.post, f"/api/v0/{path}", json=of_alice(**body))
         try:
             assert begun.wait(PATIENCE)
             server.end()
@@ -276,7 +282,8 @@ def test_a_request_that_outlasts_its_server_is_told_so(memory, monkeypatch, capl
         finally:
             done.set()
     assert error_of(answer) == (503, "Busy")
-    assert "Idempotency-Key" in answer.json()["message"]
+    assert ("Idempotency-Key" in answer.json()["message"]) == is_write
+    assert "ask again" in answer.json()["message"]
     assert "Traceback" not in caplog.text
 
 

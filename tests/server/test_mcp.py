@@ -164,6 +164,35 @@ def test_half_of_an_emoji_over_stdio_is_answered(store):
     assert answers[1]["result"]["structuredContent"]["content"] == "Bees are fine \ufffd"
 
 
+def test_what_is_no_message_over_stdio_is_answered_and_the_next_one_served(store):
+    call = {"jsonrpc": "2.0", "id": 7, "method": "tools/list"}
+    malformed = {
+        "no json at all": (-32700, None, "no JSON"),
+        json.dumps([call]): (-32600, None, "batches"),
+        json.dumps(call | {"id": 7.5}): (-32600, None, "the id of a request"),
+        json.dumps(call | {"params": "all"}): (-32600, 7, "params"),
+        json.dumps({"id": 7, "method": "tools/list"}): (-32600, 7, "jsonrpc"),
+    }
+    with subprocess.Popen(
+        [COMMAND, *serving(store[0])], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        ready = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        for line in (json.dumps(HELLO), ready, *malformed, "", json.dumps(call)):
+            process.stdin.write(f"{line}\n")
+        process.stdin.flush()
+        timer = threading.Timer(PATIENCE, process.kill)
+        timer.start()
+        greeted, *answers = [json.loads(process.stdout.readline()) for _ in range(2 + len(malformed))]
+        timer.cancel()
+        process.stdin.close()
+    assert "result" in greeted
+    (listed,) = [each for each in answers if "result" in each]
+    assert (listed["id"], len(listed["result"]["tools"])) == (7, 4)
+    refused = [each for each in answers if "error" in each]
+    assert [(each["error"]["code"], each["id"]) for each in refused] == [each[:2] for each in malformed.values()]
+    assert all(words in each["error"]["message"] for each, (*_, words) in zip(refused, malformed.values(), strict=True))
+
+
 @pytest.mark.enable_socket
 async def test_half_of_an_emoji_over_http_is_answered(store):
     import httpx

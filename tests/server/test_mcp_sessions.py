@@ -158,6 +158,20 @@ def test_nothing_is_said_of_other_addresses_before_the_token(memory):
         assert "location" not in answer.headers
 
 
+@pytest.mark.parametrize("name", ["Host", "Origin"])
+def test_what_a_foreign_name_would_do_to_a_terminal_is_not_logged(memory, caplog, name):
+    with served(memory) as url, client() as sender:
+        host = url.removeprefix("http://").partition("/")[0].encode()
+        for hostile in (b"a\x1b[2J:80", b"a\x9b2J:80"):
+            headers = [(b"Host", hostile if name == "Host" else host)]
+            headers += [(b"Origin", hostile)] if name == "Origin" else []
+            refused = sender.post(url, json={}, headers=headers)
+            assert (refused.status_code, refused.json()["error_type"]) == (400, "BadRequest")
+    with served(memory) as url, client(**{name: "http://attacker.example"}) as sender:
+        assert begin(sender, url).status_code in {403, 421}
+    assert not {"\x1b", "\x9b"} & set(caplog.text)
+
+
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER "])
 def test_the_name_of_the_scheme_is_read_in_any_case(memory, scheme):
     with served(memory, token=TOKEN) as url, client(Authorization=f"{scheme} {TOKEN}") as sender:
