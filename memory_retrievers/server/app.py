@@ -38,7 +38,7 @@ from memory_retrievers.server.requests import (
     CurrentRequest,
     Idempotency,
     Metrics,
-    done_meanwhile,
+    is_under_way,
     requests_of,
 )
 from memory_retrievers.server.responses import ERRORS, HTTPError, UTF8JSONResponse, failure, log_place_of, unexpected
@@ -188,7 +188,7 @@ async def _refused(_request: Request, error: Exception) -> Response:
 
 
 async def _repeated(_request: Request, _error: Exception) -> Response:
-    return done_meanwhile().response()
+    return is_under_way(" in another process").response()
 
 
 async def _malformed(request: Request, error: Exception) -> Response:

@@ -254,8 +254,7 @@ class Idempotency:
         if kept.request != request:
             raise _other_request()
         if kept.status is None:
-            message = "a request with this Idempotency-Key is under way"
-            raise HTTPError(409, "Conflict", message, headers={"Retry-After": "1"})
+            raise is_under_way()
         if kept.too_long:
             raise _not_kept()
         return kept
@@ -344,9 +343,9 @@ def _not_kept(made: Iterable[str] = ()) -> HTTPError:
     return HTTPError(409, "Conflict", f"the request with this Idempotency-Key is done; its answer was not kept{note}")
 
 
-def done_meanwhile() -> HTTPError:
-    """The refusal of a request that another process does under the same key at the same moment."""
-    message = "a request with this Idempotency-Key is under way in another process"
+def is_under_way(where: str = "") -> HTTPError:
+    """The refusal of a request that is done under the same key at this moment."""
+    message = f"a request with this Idempotency-Key is under way{where}"
     return HTTPError(409, "Conflict", message, headers={"Retry-After": "1"})
 
 

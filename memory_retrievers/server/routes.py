@@ -136,14 +136,6 @@ write_routes = APIRouter(prefix="/api/v0", tags=["Write"])
 _REMEMBER: Final = "/api/v0/remember"
 
 
-class QueuedAnswer(BaseModel):
-    """How many messages were accepted, how many wait, and whether something is due."""
-
-    accepted: int
-    queued: int
-    due: bool
-
-
 class ForgottenAnswer(BaseModel):
     """How many memories were forgotten."""
 
@@ -151,13 +143,13 @@ class ForgottenAnswer(BaseModel):
 
 
 @write_routes.post("/add_message")
-async def add_message(body: AddMessageBody, request: CurrentRequest) -> QueuedAnswer:
+async def add_message(body: AddMessageBody, request: CurrentRequest) -> Queued:
     """Put one message of a conversation into the queue."""
     return await _queued(request, body, [body.message] if body.message else [])
 
 
 @write_routes.post("/add_messages")
-async def add_messages(body: AddMessagesBody, request: CurrentRequest) -> QueuedAnswer:
+async def add_messages(body: AddMessagesBody, request: CurrentRequest) -> Queued:
     """Put messages of a conversation into the queue, in order."""
     return await _queued(request, body, body.messages)
 
@@ -227,15 +219,14 @@ async def forget_scope(body: ForgetScopeBody, request: CurrentRequest) -> Forgot
 
 async def _queued(
     request: RequestContext, body: AddMessageBody | AddMessagesBody, said: Sequence[MessageBody]
-) -> QueuedAnswer:
+) -> Queued:
     scope = request.access.scope(body.conversation_id, writes=True)
 
     def work() -> Queued:
         messages = [each.message() for each in said]
         return request.memory.add_messages(scope, messages, conversation=body.conversation)
 
-    queued = await request.run(work)
-    return QueuedAnswer(accepted=queued.accepted, queued=queued.queued, due=queued.due)
+    return await request.run(work)
 
 
 def _record(memory: AnyMemory) -> JsonObject:

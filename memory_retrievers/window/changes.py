@@ -117,7 +117,7 @@ def preview(window: Window, body: PreviewBody) -> JsonObject:
 def _for(window: Window, body: PreviewBody | ActBody) -> AnyMemory:
     """The memory that an action is meant for, if it is in a state in which that can be done."""
     memory = window.find(body.id, scope=body.scope)
-    possible = actions_of(memory, now=window.now())
+    possible = actions_of(memory, now=window.memory.now())
     if body.action not in possible:
         if body.action in {"pin", "unpin"}:
             raise ValidationError(f"it is {'pinned' if memory.is_pinned else 'not pinned'} as it is")
@@ -130,7 +130,7 @@ def act(window: Window, body: ActBody) -> JsonObject:
     memory = _for(window, body)
     window.journal.require_writable()
     after, note = _ACTIONS[body.action](window, memory, body)
-    entry = window.journal.append(who=window.who, action=body.action, key=memory.key, at=window.now())
+    entry = window.journal.append(who=window.who, action=body.action, key=memory.key, at=window.memory.now())
     window.undo.note_change()
     undoable = body.action in UNDOABLE and after is not None
     if undoable and after is not None:
@@ -140,7 +140,7 @@ def act(window: Window, body: ActBody) -> JsonObject:
 
 def _acted(window: Window, after: AnyMemory | None, entry: Entry, *, undoable: bool, note: str) -> JsonObject:
     return {
-        "memory": None if after is None else memory_shape(after, now=window.now(), whole=True),
+        "memory": None if after is None else memory_shape(after, now=window.memory.now(), whole=True),
         "change": entry.change,
         "undoable": undoable,
         "note": note,
@@ -168,7 +168,7 @@ def undo(window: Window, body: UndoBody) -> JsonObject:
         raise HTTPError(409, "ConflictError", str(error)) from error
     window.undo.drop(body.change)
     window.undo.note_change()
-    entry = window.journal.append(who=window.who, action="undo", key=restored.key, at=window.now())
+    entry = window.journal.append(who=window.who, action="undo", key=restored.key, at=window.memory.now())
     return _acted(window, restored, entry, undoable=False, note=note)
 
 

@@ -66,7 +66,7 @@ class WhyBody(SearchBody):
 
 def search(window: Window, body: SearchBody) -> JsonObject:
     """The memories that answer a question, the stages that placed each, and the block that an agent would read."""
-    scope, now = window.reach(body.scope), window.now()
+    scope, now = window.reach(body.scope), window.memory.now()
     window.wait_for_reading(scope)
     result = window.memory.retrieve(body.query, scope=scope, record=False, **body.options)
     explained = window.memory.explain(body.query, scope=scope, **body.options)
@@ -96,7 +96,7 @@ def search(window: Window, body: SearchBody) -> JsonObject:
 
 def why(window: Window, body: WhyBody) -> JsonObject:
     """Why a search does not give a memory, or in which place it does."""
-    scope, now = window.reach(body.scope), window.now()
+    scope, now = window.reach(body.scope), window.memory.now()
     window.wait_for_reading(scope)
     absence = window.memory.explain_missing(body.id, query=body.query, scope=scope, **body.options)
     found = absence.outcome is Outcome.RETURNED
@@ -113,7 +113,7 @@ def why(window: Window, body: WhyBody) -> JsonObject:
 def duplicates(window: Window, query: ScopeQuery) -> JsonObject:
     """Pairs of facts that say nearly the same, by the test with which the tools tell duplicates."""
     facts = _newest_facts(window, window.reach(query.scope))
-    now, settings = window.now(), window.memory.manager.ingestion
+    now, settings = window.memory.now(), window.memory.manager.ingestion
     pairs: list[tuple[float, SemanticMemory, SemanticMemory]] = []
     for cosine, first, second in _near_pairs(window, facts):
         if len(pairs) == MOST_PAIRS:
@@ -135,7 +135,7 @@ def duplicates(window: Window, query: ScopeQuery) -> JsonObject:
 
 def _newest_facts(window: Window, scope: str) -> list[SemanticMemory]:
     """The newest facts of a scope that hold; texts too long to be compared are cut."""
-    listing = Listing(scope=scope, now=window.now(), kinds=(Kind.SEMANTIC,), as_of=window.now())
+    listing = Listing(scope=scope, now=window.memory.now(), kinds=(Kind.SEMANTIC,), as_of=window.memory.now())
     facts: list[SemanticMemory] = []
     after: Position | None = None
     while len(facts) < MOST_COMPARED:

@@ -359,10 +359,6 @@ class Window:
         """The memory of this id in this scope, open episodes included."""
         return self.memory.get(id, scope=self.reach(scope))
 
-    def now(self) -> datetime:
-        """The current moment in UTC."""
-        return self.memory.now()
-
     def pulse(self, scope: str) -> str:
         """A text that changes when what a scope holds changes, in whatever process.
 

@@ -48,10 +48,15 @@ class ScopesQuery(Query):
     cursor: str | None = None
 
 
-class MemoriesQuery(Query):
-    """A page of the memories of a scope."""
+class ScopeQuery(Query):
+    """One scope."""
 
     scope: str
+
+
+class MemoriesQuery(ScopeQuery):
+    """A page of the memories of a scope."""
+
     cursor: Annotated[str | None, Field(max_length=5_000)] = None
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     kind: Literal["fact", "episode", "open"] | None = None
@@ -60,25 +65,17 @@ class MemoriesQuery(Query):
     oldest_first: bool = False
 
 
-class MemoryQuery(Query):
+class MemoryQuery(ScopeQuery):
     """One memory."""
 
-    scope: str
     id: ShortText
 
 
-class DiffQuery(Query):
+class DiffQuery(ScopeQuery):
     """A comparison of two moments."""
 
-    scope: str
     since: Moment
     until: Moment = None
-
-
-class ScopeQuery(Query):
-    """One scope."""
-
-    scope: str
 
 
 class PulseQuery(Query):
@@ -95,7 +92,7 @@ def about(window: Window, _query: NoQuery) -> JsonObject:
         "version": __version__,
         "read_only": settings.read_only,
         "root": settings.root,
-        "now": iso(window.now()),
+        "now": iso(window.memory.now()),
         "embedder": settings.embedder,
         "backend": "PostgreSQL" if isinstance(settings.address, str) else "SQLite",
         "categories": list(map(str, Category)),
@@ -133,7 +130,7 @@ def _scope(counts: ScopeCounts, *, under: str | None) -> JsonObject:
 
 def memories(window: Window, query: MemoriesQuery) -> JsonObject:
     """A page of the memories of a scope, open conversations among them, in either order of when they were made."""
-    scope, now = window.reach(query.scope), window.now()
+    scope, now = window.reach(query.scope), window.memory.now()
     after, overview = parse_cursor(query.cursor), window.memory.overview
     listing = Listing(
         scope=scope,
@@ -176,16 +173,16 @@ def _is_behind(memory: AnyMemory, after: Position | None, *, oldest_first: bool)
 
 def memory(window: Window, query: MemoryQuery) -> JsonObject:
     """One memory, whole: its messages, versions and curve, where it comes from and what was made of it."""
-    found, now = window.find(query.id, scope=query.scope), window.now()
+    found, now = window.find(query.id, scope=query.scope), window.memory.now()
     history = window.memory.history(found.id, scope=found.scope) if isinstance(found, SemanticMemory) else ()
     sources = (*found.consolidated_from, *(found.source_episodic_ids if isinstance(found, SemanticMemory) else ()))
     versions = [version_shape(version, of=found.id) for version in history]
     own = sum(version["id"] == found.id for version in versions)
-    total = len(found.messages) if isinstance(found, EpisodicMemory) else 0
+    messages = found.messages if isinstance(found, EpisodicMemory) else ()
     return {
         "memory": memory_shape(found, now=now, versions=max(own, 1), whole=True),
-        "messages": messages_shape(found),
-        "hidden_messages": max(total - MOST_MESSAGES, 0),
+        "messages": [_message(message) for message in messages[:MOST_MESSAGES]],
+        "hidden_messages": max(len(messages) - MOST_MESSAGES, 0),
         "versions": versions,
         "curve": curve_shape(found, now=now),
         "sources": list(dict.fromkeys(sources)),
@@ -211,7 +208,7 @@ def diff(window: Window, query: DiffQuery) -> JsonObject:
     """What a scope knows at one moment and did not know, or knew otherwise, at another."""
     if query.since is None:
         raise ValidationError("since must be a moment, as ISO 8601")
-    scope, now = window.reach(query.scope), window.now()
+    scope, now = window.reach(query.scope), window.memory.now()
     found = window.memory.diff(scope, since=query.since, until=query.until or now, limit=MOST_CHANGES)
     context: dict[str, Any] = {"now": now, "as_of": found.until}
     return {
@@ -386,12 +383,6 @@ def _episode(episode: EpisodicMemory, now: datetime) -> JsonObject:
         "last_reviewed_at": iso(episode.last_reviewed_at),
         "fades": fades,
     }
-
-
-def messages_shape(memory: AnyMemory) -> list[JsonObject]:
-    """The first messages of an episode."""
-    messages = memory.messages if isinstance(memory, EpisodicMemory) else ()
-    return [_message(message) for message in messages[:MOST_MESSAGES]]
 
 
 def _message(message: Message) -> JsonObject:
