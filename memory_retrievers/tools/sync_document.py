@@ -13,8 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
     AnyMemory,
-    Category,
-    ContentType,
     Draft,
     EpisodicDraft,
     JsonObject,
@@ -22,25 +20,12 @@ from memory_retrievers.models import (
     Origin,
     SemanticDraft,
     SemanticMemory,
-    SummaryBy,
     Tier,
     scopes,
 )
-from memory_retrievers.models.fields import (
-    DistinctTexts,
-    Metadata,
-    NonBlankText,
-    ShortText,
-    Text,
-    UnitInterval,
-    UTCDateTime,
-    iso,
-    json_extent,
-)
+from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime, iso, json_extent
 from memory_retrievers.models.management import Association, AssociationType
-from memory_retrievers.models.memories import in_our_words
-from memory_retrievers.models.messages import Message, Said
-from memory_retrievers.models.scenes import SceneDetails
+from memory_retrievers.models.memories import MemoryDraft, in_our_words
 from memory_retrievers.settings import ToolSettings
 from memory_retrievers.tools.tool import ROOT
 
@@ -58,33 +43,27 @@ class _Line(BaseModel):
         return given
 
 
-class _StoredLine(_Line):
-    """What a fact and an episode have in common; ``content`` is what a search finds: the fact, or the summary."""
+class _StoredLine(_Line, MemoryDraft):
+    """A draft by the names that the document has for its fields; ``content`` is what a search finds."""
 
     draft_type: ClassVar[type[Draft]]
     text_field: ClassVar[str]
 
-    memory_id: ShortText | None = None
-    content: NonBlankText
-    scope: str | None = None
-    metadata: Metadata = Field(default_factory=dict)
-    tags: DistinctTexts = ()
-    created_at: UTCDateTime | None = None
-    updated_at: UTCDateTime | None = None
-    associations: tuple[str, ...] = ()
-    content_type: ContentType = ContentType.TEXT
-    memory_tier: Tier = Tier.LONG_TERM
-    agent_id: ShortText | None = None
-    expires_at: UTCDateTime | None = None
-    importance_score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.5
-    importance_pinned: bool = False
+    id: ShortText | None = Field(default=None, alias="memory_id")
+    scope: str | None = None  # type: ignore[assignment]  # relative to the root, and may be left out
+    tier: Tier = Field(default=Tier.LONG_TERM, alias="memory_tier")
+    importance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(default=0.5, alias="importance_score")
     access_count: Annotated[int, Field(ge=0, lt=2**53)] = 0  # leaves room to count on
-    last_accessed_at: UTCDateTime | None = None
-    consolidated_from: tuple[ShortText, ...] = ()
+    associations: tuple[str, ...] = ()
+
+    @property
+    def content(self) -> str:
+        """The fact, or the summary."""
+        return str(getattr(self, self.text_field))
 
     def id_in(self, scope: str) -> str:
         """Its id; without one, one that the same content always gets, so that reading twice stores once."""
-        return self.memory_id or str(uuid.uuid5(uuid.NAMESPACE_OID, f"{scope}\n{self.content}"))
+        return self.id or str(uuid.uuid5(uuid.NAMESPACE_OID, f"{scope}\n{self.content}"))
 
     def draft(self, *, scope: str, id: str, origin: Origin = Origin.TOOL) -> Draft:
         """The memory to be stored, with every time the line came with.
@@ -94,61 +73,39 @@ class _StoredLine(_Line):
             id: Under which id.
             origin: How it came to be.
         """
-        fields: dict[str, object] = {name: getattr(self, name) for name in self.same_names()}
-        fields |= {"scope": scope, "id": id, "origin": origin, self.text_field: self.content}
-        fields |= {"tier": self.memory_tier, "importance": self.importance_score}
-        return self.draft_type.model_validate(fields)
+        told = self.draft_type.model_fields.keys() - _NOT_TOLD
+        fields: dict[str, object] = {name: getattr(self, name) for name in told}
+        return self.draft_type.model_validate(fields | {"scope": scope, "id": id, "origin": origin})
 
     @classmethod
     def parse(cls, line: object) -> Self:
         with in_our_words():
             return cls.model_validate(line)
 
-    @classmethod
-    def same_names(cls) -> list[str]:
-        """Fields that have the same name in a memory."""
-        return [name for name in cls.model_fields if name in cls.draft_type.model_fields and name != "scope"]
 
-
-class MemoryLine(_StoredLine):
-    """One fact. The keys in ``_FORMAT`` are the format; the others keep what is left of a memory."""
+class MemoryLine(_StoredLine, SemanticDraft, extra="ignore"):
+    """One fact."""
 
     draft_type: ClassVar[type[Draft]] = SemanticDraft
     text_field: ClassVar[str] = "fact"
 
-    category: Category = Category.NOTE
-    keywords: DistinctTexts = ()
-    source_episodic_ids: DistinctTexts = ()
-    valid_at: UTCDateTime | None = None
-    invalid_at: UTCDateTime | None = None
-    replaced_by: ShortText | None = None
+    fact: NonBlankText = Field(alias="content")
 
 
-class EpisodeLine(_StoredLine):
-    """One episode; ``content`` is its summary, and its messages stand in order, as they were said."""
+class EpisodeLine(_StoredLine, EpisodicDraft, extra="ignore"):
+    """One episode; its messages stand in order, as they were said."""
 
     draft_type: ClassVar[type[Draft]] = EpisodicDraft
     text_field: ClassVar[str] = "summary"
 
-    title: Text = ""
-    messages: Said[Message] = ()
-    surprise: UnitInterval = 0.0
-    start_at: UTCDateTime | None = None
-    end_at: UTCDateTime | None = None
-    stability: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    difficulty: Annotated[float, Field(ge=1, le=10, allow_inf_nan=False)] | None = None
-    last_reviewed_at: UTCDateTime | None = None
-    consolidated_at: UTCDateTime | None = None
-    is_flashbulb: bool = False
-    scene: SceneDetails | None = None
-    conversation_id: ShortText | None = None
-    summary_by: SummaryBy = SummaryBy.CALLER
+    summary: NonBlankText = Field(alias="content")
 
 
 AnyLine: TypeAlias = MemoryLine | EpisodeLine
 
 _WRITTEN = "memory_id content scope metadata tags category created_at updated_at associations"
 _FORMAT: Final = frozenset(_WRITTEN.split())  # keys that are written also where they are the default
+_NOT_TOLD: Final = frozenset({"origin", "last_confirmed_at"})  # of a draft, in no document
 
 
 class AssociationLine(_Line):
@@ -173,11 +130,9 @@ def memory_line(memory: AnyMemory, *, scope: str, associated: list[str]) -> Json
         associated: The ids of the memories that it is associated with.
     """
     model: type[AnyLine] = MemoryLine if isinstance(memory, SemanticMemory) else EpisodeLine
-    content = getattr(memory, model.text_field)
-    fields: dict[str, object] = {name: getattr(memory, name) for name in model.same_names()}
-    fields |= {"content": content, "memory_tier": memory.tier, "importance_score": memory.importance}
-    line: AnyLine = model.model_validate(fields)
-    written = {name: value for name, value in line.model_dump(exclude_defaults=True).items() if name not in _FORMAT}
+    line = model.trusted({name: getattr(memory, name, ()) for name in model.model_fields})
+    written = line.model_dump(by_alias=True, exclude_defaults=True, exclude={"scope", *_NOT_TOLD})
+    written = {name: value for name, value in written.items() if name not in _FORMAT}
     if isinstance(memory, SemanticMemory):
         category = {"category": str(memory.category)}
         if memory.valid_at == memory.created_at:
@@ -187,7 +142,7 @@ def memory_line(memory: AnyMemory, *, scope: str, associated: list[str]) -> Json
         written["messages"] = [message.model_dump(mode="json") for message in memory.messages]
     return {
         "memory_id": memory.id,
-        "content": content,
+        "content": line.content,
         "scope": scope,
         "metadata": memory.metadata,
         "tags": list(memory.tags),
@@ -201,7 +156,7 @@ def memory_line(memory: AnyMemory, *, scope: str, associated: list[str]) -> Json
 def is_line_of(line: AnyLine, memory: AnyMemory) -> bool:
     """True if a line tells what a memory says already; where both are, and how often it was read, tells nothing."""
     known = type(line).parse(memory_line(memory, scope="", associated=[]))
-    besides = {"memory_id", "scope", "associations", "access_count", "last_accessed_at"}
+    besides = {"id", "scope", "associations", "access_count", "last_accessed_at", *_NOT_TOLD}
     return line.model_dump(exclude=besides) == known.model_dump(exclude=besides)
 
 
