@@ -14,8 +14,6 @@ import typer
 from memory_retrievers.models import AnyMemory, JsonObject, ScopeStatistics, SemanticMemory
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
 from memory_retrievers.models.fields import iso
-from memory_retrievers.models.management import MemoryEvent
-from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.models.results import MemoryDiff
 from memory_retrievers.retrieval.explanations import ExplainedMemory, ExplainedRetrieval
 from memory_retrievers.text.analysis import for_terminals, json_for_terminals, one_line
@@ -72,11 +70,6 @@ def print_explained(explained: ExplainedRetrieval) -> None:
         print_table(headings, [_explained(memory, stages) for memory in memories])
 
 
-def print_memory(memory: AnyMemory) -> None:
-    """Print every field of a memory."""
-    print_json({"kind": str(memory.kind)} | memory.model_dump(mode="json", exclude=set(ANSWER_FIELDS)))
-
-
 def print_memories(memories: Sequence[AnyMemory]) -> None:
     """Print each memory in one line, and since when it does not hold any more, if it does not."""
     ended = [memory.invalid_at if isinstance(memory, SemanticMemory) else None for memory in memories]
@@ -98,24 +91,6 @@ def print_diff(diff: MemoryDiff) -> None:
         print_line(f"- {_headline(fact)}")
     if not diff.is_complete:
         print_line("More has changed; ask for a shorter time.", err=True)
-
-
-def print_versions(versions: Sequence[SemanticMemory]) -> None:
-    """Print what facts say and have said, each in one line."""
-    rows = [
-        (version.id, iso(version.valid_at), "" if version.invalid_at is None else iso(version.invalid_at), version.fact)
-        for version in versions
-    ]
-    print_table(("id", "valid_at", "invalid_at", "fact"), rows)
-
-
-def print_events(events: Sequence[MemoryEvent]) -> None:
-    """Print what happened to memories, an entry a line."""
-    rows = [
-        (iso(event.at), event.type, event.id or "", event.channel, event.actor or "", " ".join(event.fields))
-        for event in events
-    ]
-    print_table(("at", "event", "id", "channel", "actor", "fields"), rows)
 
 
 def print_statistics(statistics: ScopeStatistics) -> None:

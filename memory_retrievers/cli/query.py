@@ -27,20 +27,18 @@ from memory_retrievers.cli.options import BUNDLED, PAIRS, EmbedderOptions, Optio
 from memory_retrievers.cli.output import (
     print_answer,
     print_diff,
-    print_events,
     print_explained,
     print_json,
     print_memories,
-    print_memory,
     print_statistics,
     print_table,
     print_text,
-    print_versions,
 )
 from memory_retrievers.cli.stores import to_look_into, to_search
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.filters import FilterOptions, SearchOptions
+from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.retrieval.markdown import nothing_told
 from memory_retrievers.retrieval.results import PROFILE_TOKENS, parse_detail
 from memory_retrievers.settings import RetrievalSettings
@@ -231,7 +229,7 @@ def _get(id: Annotated[str, typer.Argument(help="The id of the memory.")], at: O
     """Print all of one memory as JSON."""
     with to_look_into(at.store) as memory:
         found = memory.get(id, scope=at.scope)
-    print_memory(found)
+    print_json({"kind": str(found.kind)} | found.model_dump(mode="json", exclude=set(ANSWER_FIELDS)))
 
 
 @listed
@@ -239,7 +237,11 @@ def _history(id: Annotated[str, typer.Argument(help="The id of the fact.")], at:
     """List what a fact has said, and what it replaced or was replaced by, in the order of validity."""
     with to_look_into(at.store) as memory:
         versions = memory.history(id, scope=at.scope)
-    print_versions(versions)
+    rows = [
+        (each.id, iso(each.valid_at), "" if each.invalid_at is None else iso(each.invalid_at), each.fact)
+        for each in versions
+    ]
+    print_table(("id", "valid_at", "invalid_at", "fact"), rows)
 
 
 @listed
@@ -252,7 +254,11 @@ def _events(
     """List what happened to a memory, or to those of a scope: when, what, by which way, by whom; newest first."""
     with to_look_into(at.store) as memory:
         found = memory.events(at.scope, id=id, limit=limit)
-    print_events(found)
+    rows = [
+        (iso(each.at), each.type, each.id or "", each.channel, each.actor or "", " ".join(each.fields))
+        for each in found
+    ]
+    print_table(("at", "event", "id", "channel", "actor", "fields"), rows)
 
 
 @listed

@@ -394,19 +394,15 @@ def check_limits(
         )
 
 
-def narrowed(settings: ToolSettings, arguments: ToolArguments, *, tags: Sequence[str]) -> Filters:
-    """What arguments narrow a list or a search to.
-
-    Args:
-        settings: The limits.
-        arguments: Metadata, times and conditions.
-        tags: Tags that memories must have, as they were given.
+def narrowed(settings: ToolSettings, arguments: ToolArguments) -> Filters:
+    """What tags, metadata, times and conditions narrow a list or a search to.
 
     Raises:
         ValidationError: There are more tags than a memory can have, one is too long, or another filter is malformed.
     """
+    options = arguments.model_dump(include=set(FilterOptions.__annotations__))
+    tags = options.pop("tags")
     check_limits(settings, tags=tags)
-    options = arguments.model_dump(include={"metadata", "since", "until", "where"})
     return replace(
         Filters.parse(cast("FilterOptions", options)), tags=tuple(tag.strip() for tag in tags if tag.strip())
     )

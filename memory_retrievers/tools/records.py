@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from memory_retrievers.errors import NotFoundError, ValidationError
+from memory_retrievers.errors import MemoryRetrieversError, NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel, SemanticMemory
 from memory_retrievers.models.fields import UTCDateTime, iso
 from memory_retrievers.models.management import Association, Change, MemoryFilter
@@ -125,7 +125,7 @@ def memory_list(context: ToolContext, arguments: MemoryListArguments) -> ToolOut
         scope=context.scope,
         kinds=context.seen,
         tier=arguments.memory_tier,
-        narrowed=narrowed(context.manager.settings, arguments, tags=arguments.tags),
+        narrowed=narrowed(context.manager.settings, arguments),
         content_type=arguments.content_type,
         created_after=arguments.created_after,
         created_before=arguments.created_before,
@@ -201,13 +201,13 @@ def _forget_message(context: ToolContext, arguments: MemoryDeleteArguments, show
 
 def _chosen(context: ToolContext, arguments: MemoryDeleteArguments) -> list[AnyMemory]:
     if arguments.id is not None:
-        return _known(context, (arguments.id,))
+        return findable(context, (arguments.id,))[0]
     if arguments.ids is not None:
         if len(arguments.ids) > LARGEST_PAGE:
             raise ValidationError(f"Too many ids: {len(arguments.ids)}, at most {LARGEST_PAGE} are allowed")
         return [
             memory
-            for memory in _known(context, arguments.ids)
+            for memory in findable(context, arguments.ids)[0]
             if (arguments.memory_tier is None or memory.tier is arguments.memory_tier)
             and (arguments.older_than is None or memory.created_at < arguments.older_than)
         ]
@@ -224,16 +224,16 @@ def _chosen(context: ToolContext, arguments: MemoryDeleteArguments) -> list[AnyM
     )
 
 
-def _known(context: ToolContext, ids: tuple[str, ...]) -> list[AnyMemory]:
-    """The memories of those of the ids that exist, each once."""
-    known: dict[object, AnyMemory] = {}
-    for each in dict.fromkeys(ids):
+def findable(context: ToolContext, ids: tuple[str, ...]) -> tuple[list[AnyMemory], dict[str, MemoryRetrieversError]]:
+    """The memories of those of the ids that exist, each once, and the error of each other id."""
+    found: list[AnyMemory] = []
+    failed: dict[str, MemoryRetrieversError] = {}
+    for given in dict.fromkeys(ids):
         try:
-            memory = context.find(each)
-        except NotFoundError:
-            continue
-        known[memory.key] = memory
-    return list(known.values())
+            found.append(context.find(given))
+        except (NotFoundError, ValidationError) as error:
+            failed[given] = error
+    return found, failed
 
 
 def _listed(memory: AnyMemory) -> JsonObject:

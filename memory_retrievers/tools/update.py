@@ -25,7 +25,7 @@ from memory_retrievers.tools.arguments import (
     check_limits,
     fraction,
 )
-from memory_retrievers.tools.records import ended
+from memory_retrievers.tools.records import ended, findable
 from memory_retrievers.tools.responses import complete, respond, text_of
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
@@ -162,7 +162,7 @@ class MoveArguments(ManagementArguments):
 def memory_move(context: ToolContext, arguments: MoveArguments) -> ToolOutput:
     """Move what can be moved; it fails only if nothing can (specification §4.3)."""
     target = context.scope_named(arguments.target_scope)
-    found, failed = _findable(context, arguments.memory_ids)
+    found, failed = findable(context, arguments.memory_ids)
     moved = _move(context, found, failed, target=target)
     if failed and not moved:
         raise _nothing_moved(failed)
@@ -178,18 +178,6 @@ def memory_move(context: ToolContext, arguments: MoveArguments) -> ToolOutput:
         },
         optional={"failed_items"},
     )
-
-
-def _findable(context: ToolContext, ids: tuple[str, ...]) -> tuple[list[AnyMemory], dict[str, MemoryRetrieversError]]:
-    """The memories of those ids that exist, and the error of each other id."""
-    found: list[AnyMemory] = []
-    failed: dict[str, MemoryRetrieversError] = {}
-    for given in dict.fromkeys(ids):
-        try:
-            found.append(context.find(given))
-        except (NotFoundError, ValidationError) as error:
-            failed[given] = error
-    return found, failed
 
 
 def _move(
