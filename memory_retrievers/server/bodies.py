@@ -21,9 +21,10 @@ from pydantic.fields import FieldInfo
 
 from memory_retrievers.models import DetailLevel, EpisodicDraft, JsonObject, MemoryDraft, SemanticDraft
 from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime, iso
-from memory_retrievers.models.filters import MAX_FILTERS, FilterOptions, JsonScalar, SearchOptions
+from memory_retrievers.models.filters import MAX_FILTERS, SearchOptions
 from memory_retrievers.models.messages import IfSaid, Message, Said, messages_of
 from memory_retrievers.retrieval.request import RetrievalRequest
+from memory_retrievers.tools.arguments import MetadataFilter, Where
 from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
 
 Moment = Annotated[
@@ -87,24 +88,10 @@ class FilteredBody(Body):
     """Filters of a search or a list."""
 
     tags: Annotated[list[str], FailFast(), Field(max_length=MAX_FILTERS, description="Only what has all these.")] = []
-    metadata: Annotated[
-        dict[str, JsonScalar] | None,
-        Field(description="Only what has each of these values under its key: texts, numbers, true, false or null."),
-    ] = None
+    metadata: MetadataFilter = None
     since: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or later.")] = None
     until: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or earlier.")] = None
-    where: Annotated[
-        dict[str, Any] | None,
-        Field(
-            description="A filter with operators (eq, ne, gt, gte, lt, lte, in, nin; and, or, not) over metadata.KEY, "
-            "tags, time and created_at.",
-            examples=[{"metadata.team": {"in": ["a", "b"]}, "not": {"tags": "old"}}],
-        ),
-    ] = None
-
-    def filters(self) -> FilterOptions:
-        """The options of a search that they are."""
-        return cast("FilterOptions", self.model_dump(include=set(FilteredBody.model_fields)))
+    where: Where = None
 
 
 MinimumRelevance = Annotated[
@@ -147,22 +134,15 @@ class SearchBody(FilteredBody):
 
     def options(self) -> SearchOptions:
         """The options of the search."""
-        given = self.limit if self.episodic_limit is None else self.episodic_limit
-        limits: SearchOptions = {} if given is None else {"episodic_limit": given}
-        if self.joint_limit is None or "semantic_limit" in self.model_fields_set:
-            limits["semantic_limit"] = self.semantic_limit
-        return {
-            **limits,
-            "category": self.category,
-            "include_child_scopes": self.include_child_scopes,
-            "limit": self.joint_limit,
-            "as_of": self.as_of,
-            "exclude_conversation": self.exclude_conversation,
-            "in_prompt": [each.message() for each in self.in_prompt],
-            "min_relevance": self.min_relevance,
-            "time_zone": self.time_zone,
-            **self.filters(),
-        }
+        said = set(SearchOptions.__annotations__) - {"episodic_limit"}
+        if self.joint_limit is not None and "semantic_limit" not in self.model_fields_set:
+            said.remove("semantic_limit")
+        options = cast("SearchOptions", self.model_dump(include=said))
+        options["limit"] = self.joint_limit
+        options["in_prompt"] = [each.message() for each in self.in_prompt]
+        if (given := self.limit if self.episodic_limit is None else self.episodic_limit) is not None:
+            options["episodic_limit"] = given
+        return options
 
 
 def search_body(request: RetrievalRequest) -> JsonObject:

@@ -74,17 +74,9 @@ async def retrieve_memory_raw(body: RetrieveBody, request: CurrentRequest, *, ex
 @read_routes.post("/context_pre_retrieve", response_class=Response, responses=MARKDOWN)
 async def context_pre_retrieve(body: ContextBody, request: CurrentRequest) -> Response:
     """The facts to put before a turn, as markdown; nothing is recorded."""
-    work = partial(
-        request.memory.context,
-        body.query,
-        scope=request.access.scope(body.conversation_id),
-        semantic_limit=body.semantic_limit,
-        category=body.category,
-        include_child_scopes=body.include_child_scopes,
-        min_relevance=body.min_relevance,
-        **body.filters(),
-    )
-    result = await request.run(work)
+    scope = request.access.scope(body.conversation_id)
+    options = body.model_dump(exclude={"conversation_id", "max_tokens"})
+    result = await request.run(partial(request.memory.context, scope=scope, **options))
     return request.make(lambda: markdown(result.to_markdown(max_tokens=body.max_tokens)))
 
 

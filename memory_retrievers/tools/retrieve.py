@@ -253,14 +253,7 @@ def scene(context: ToolContext, arguments: SceneArguments) -> ToolOutput:
     It leaves no trace, and counts no access.
     """
     memory, scope = scene_memory_of(context.memory), context.scope_named(arguments.scope)
-    block = memory.scene(
-        scope,
-        chat_length=arguments.chat_length,
-        present=arguments.present,
-        pov=arguments.pov,
-        budget=arguments.budget,
-        query=arguments.query,
-    )
+    block = memory.scene(scope, **arguments.model_dump(exclude={"scope", "response_level"}))
     return respond(
         context,
         arguments,
