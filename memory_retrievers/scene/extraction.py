@@ -200,11 +200,8 @@ def extract_events(
 
 def _event(answer: SceneEventAnswer, message_ids: tuple[int, ...], place: int) -> SceneEvent:
     details = SceneDetails(
-        importance=answer.importance,
+        **answer.model_dump(exclude={"summary", "emotional_impact", "relationship_impact"}),
         message_ids=message_ids,
-        is_secret=answer.is_secret,
-        witnesses=answer.witnesses,
-        characters_involved=answer.characters_involved,
         emotional_impact={
             each.character: each.emotion for each in answer.emotional_impact if each.character and each.emotion
         },
@@ -213,7 +210,5 @@ def _event(answer: SceneEventAnswer, message_ids: tuple[int, ...], place: int) -
             for each in answer.relationship_impact
             if each.from_character and each.to_character and each.change
         },
-        location=answer.location,
-        event_type=answer.event_type,
     )
     return SceneEvent(summary=answer.summary, **dict(details.completed(place=place)))

@@ -26,7 +26,6 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_retrievers import __version__
-from memory_retrievers.backends.sql.requests import RepeatedRequestError
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.server import routes
@@ -38,10 +37,9 @@ from memory_retrievers.server.requests import (
     CurrentRequest,
     Idempotency,
     Metrics,
-    is_under_way,
     requests_of,
 )
-from memory_retrievers.server.responses import ERRORS, HTTPError, UTF8JSONResponse, failure, log_place_of, unexpected
+from memory_retrievers.server.responses import ERRORS, HTTPError, UTF8JSONResponse, failure, log_place_of
 from memory_retrievers.server.settings import OPEN, Access, ServerSettings, TokenAuth, access_in, put_access
 from memory_retrievers.tools.arguments import offering
 from memory_retrievers.tools.tool import FAILURES, own_categories
@@ -97,7 +95,6 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
     for kind in FAILURES:
         app.add_exception_handler(kind, _failed)
     app.add_exception_handler(HTTPError, _refused)
-    app.add_exception_handler(RepeatedRequestError, _repeated)
     # the last one added stands outermost
     app.add_middleware(
         Idempotency,
@@ -185,10 +182,6 @@ async def _failed(_request: Request, error: Exception) -> Response:
 async def _refused(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPError)  # noqa: S101 - registered for nothing else
     return error.response()
-
-
-async def _repeated(_request: Request, _error: Exception) -> Response:
-    return is_under_way(" in another process").response()
 
 
 async def _malformed(request: Request, error: Exception) -> Response:
@@ -293,7 +286,8 @@ class Guard:
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
             log_place_of(error)
             if not answered:
-                await unexpected()(scope, receive, noting_send)
+                unexpected = HTTPError(500, "InternalError", "the server made a mistake; its log says where")
+                await unexpected.response()(scope, receive, noting_send)
         finally:
             self._metrics.note_answer(scope, status=answered[0] if answered else 500, started=started)
 

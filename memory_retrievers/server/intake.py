@@ -69,17 +69,14 @@ class SharedCheck:
         """Raise what the last check raised, after a new one if it is too old."""
         async with self._turn:
             if self._made is None or self._clock() - self._made >= self._seconds:
-                await self._make(check)
+                self._failure = None
+                try:
+                    await check()
+                except Exception as error:  # noqa: BLE001 - whatever it is, the others get it as well
+                    self._failure = error
+                self._made = self._clock()
         if self._failure is not None:
             raise self._failure
-
-    async def _make(self, check: Callable[[], Awaitable[object]]) -> None:
-        self._failure = None
-        try:
-            await check()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the others get it as well
-            self._failure = error
-        self._made = self._clock()
 
 
 async def read_body(

@@ -146,6 +146,8 @@ class RequestContext:
         begun.add_done_callback(self._running.discard)
         try:
             return await asyncio.shield(begun)
+        except RepeatedRequestError as error:
+            raise _is_under_way(" in another process") from error
         except asyncio.CancelledError:
             if not started.is_set():  # it waits for a thread yet, for which no end of a server waits
                 begun.cancel()
@@ -254,7 +256,7 @@ class Idempotency:
         if kept.request != request:
             raise _other_request()
         if kept.status is None:
-            raise is_under_way()
+            raise _is_under_way()
         if kept.too_long:
             raise _not_kept()
         return kept
@@ -343,8 +345,7 @@ def _not_kept(made: Iterable[str] = ()) -> HTTPError:
     return HTTPError(409, "Conflict", f"the request with this Idempotency-Key is done; its answer was not kept{note}")
 
 
-def is_under_way(where: str = "") -> HTTPError:
-    """The refusal of a request that is done under the same key at this moment."""
+def _is_under_way(where: str = "") -> HTTPError:
     message = f"a request with this Idempotency-Key is under way{where}"
     return HTTPError(409, "Conflict", message, headers={"Retry-After": "1"})
 

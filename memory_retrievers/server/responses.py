@@ -125,8 +125,3 @@ def log_place_of(error: Exception) -> None:
     frames = traceback.extract_tb(error.__traceback__)
     where = " < ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames[-5:]))
     _logger.error("a request failed: %s at %s", type(error).__name__, where)
-
-
-def unexpected() -> Response:
-    """The answer to an internal error: it reveals nothing of what went wrong."""
-    return HTTPError(500, "InternalError", "the server made a mistake; its log says where").response()

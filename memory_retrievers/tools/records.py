@@ -314,18 +314,10 @@ def _update(context: ToolContext, memory: AnyMemory, arguments: ManageArguments)
     check_limits(manager.settings, content=arguments.content, tags=arguments.tags, metadata=merged)
     within = () if target != memory.scope else (target,)
     with manager.transaction(*within):
-        after = manager.update(
-            Change(
-                memory,
-                content=arguments.content,
-                tags=arguments.tags,
-                metadata=arguments.metadata,
-                category=arguments.category,
-            )
-        )
+        after = manager.update(Change(memory, **arguments.model_dump(include=_CHANGEABLE - {"scope"})))
         if target != memory.scope:
             after = manager.move([after], target_scope=target)[0]
-    changed = [name for name in _CHANGEABLE if getattr(arguments, name) is not None]
+    changed = [name for name, value in arguments.model_dump(include=_CHANGEABLE).items() if value is not None]
     summary = f"Updated {', '.join(changed)}" if changed else "Nothing was given to change"
     return respond(
         context,
@@ -344,7 +336,7 @@ def _update(context: ToolContext, memory: AnyMemory, arguments: ManageArguments)
     )
 
 
-_CHANGEABLE: Final = ("content", "scope", "tags", "category", "metadata")
+_CHANGEABLE: Final = {"content", "scope", "tags", "category", "metadata"}
 
 
 def _delete(context: ToolContext, memory: AnyMemory, arguments: ManageArguments) -> ToolOutput:

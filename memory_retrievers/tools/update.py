@@ -98,14 +98,8 @@ def change_of(context: ToolContext, item: UpdateItem, memory: AnyMemory) -> Chan
         raise ValidationError(f"{memory.id} is an episode; only the content of facts can be updated")
     merged = None if item.metadata is None else {**memory.metadata, **item.metadata}
     check_limits(context.manager.settings, content=item.content, tags=item.tags, metadata=merged)
-    return Change(
-        memory=memory,
-        content=item.content,
-        tags=item.tags,
-        metadata=item.metadata,
-        tier=item.memory_tier,
-        correct=item.correct,
-    )
+    given = item.model_dump(include={"content", "tags", "metadata", "correct"})
+    return Change(memory, tier=item.memory_tier, **given)
 
 
 class MemoryGetScoreArguments(ManagementArguments):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Final, Literal
 
@@ -81,16 +82,8 @@ def _entry(window: Window, entry: Entry) -> JsonObject:
         text = memory.title or memory.summary if isinstance(memory, EpisodicMemory) else memory.fact
     except (NotFoundError, ValidationError):
         text = ""
-    return {
-        "change": entry.change,
-        "at": entry.at,
-        "who": entry.who,
-        "action": entry.action,
-        "id": entry.id,
-        "scope": scope,
-        "text": text[:_QUOTED],
-        "undoable": bool(text) and not window.settings.read_only and known is not None,
-    }
+    undoable = bool(text) and not window.settings.read_only and known is not None
+    return asdict(entry) | {"scope": scope, "text": text[:_QUOTED], "undoable": undoable}
 
 
 def preview(window: Window, body: PreviewBody) -> JsonObject:

@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -70,8 +70,7 @@ class Journal:
             BackendError: It cannot be noted.
         """
         entry = Entry(change=secrets.token_hex(8), at=iso(at), who=who, action=action, scope=key.scope, id=key.id)
-        values = {name: getattr(entry, name) for name in entry.__slots__}
-        line = json.dumps(values, ensure_ascii=True)
+        line = json.dumps(asdict(entry), ensure_ascii=True)
         if self._path is None:
             self._last.append(line)
             return entry
