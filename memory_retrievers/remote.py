@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Concatenate, Final, Self, Unpack
 from urllib.parse import quote
@@ -11,7 +11,7 @@ from urllib.parse import quote
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.memory.agent import AgentMemory
 from memory_retrievers.memory.base import ArgumentsT, BaseMemory, ResultT, awaited, check_replacing
-from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, EpisodicMemory, JsonObject, SemanticMemory, scopes
+from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, JsonObject, scopes
 from memory_retrievers.models.filters import SearchOptions
 from memory_retrievers.models.memories import ANSWER_FIELDS, draft_of
 from memory_retrievers.models.messages import MessageLike, messages_of, parse_conversation
@@ -140,30 +140,27 @@ class RemoteMemory(BaseMemory):
             return []
         checked = [draft_of(draft) for draft in drafts]
         replaced = [*check_replacing(checked, replacing)] or [None] * len(checked)
-        episodes, facts = self._remember(checked, replaced, {"replace": replace, "allow_duplicates": allow_duplicates})
-        if len(episodes) + len(facts) < len(checked):
-            return [*episodes, *facts]
-        left: dict[bool, Iterator[AnyMemory]] = {True: iter(episodes), False: iter(facts)}
-        return [next(left[isinstance(draft, EpisodicDraft)]) for draft in checked]
-
-    def _remember(
-        self, drafts: Sequence[Draft], replaced: Sequence[str | None], options: JsonObject
-    ) -> tuple[list[EpisodicMemory], list[SemanticMemory]]:
-        if len(drafts) > MAX_REMEMBERED:
+        if len(checked) > MAX_REMEMBERED:
             raise ValidationError(
                 f"a server stores at most {MAX_REMEMBERED} memories at once, all of them or none, and these are "
-                f"{len(drafts)}: call it for every {MAX_REMEMBERED} of them"
+                f"{len(checked)}: call it for every {MAX_REMEMBERED} of them"
             )
-        named = {draft.scope for draft in drafts}
+        named = {draft.scope for draft in checked}
         if len(named) > 1:
             raise ValidationError("a server stores the memories of one scope at once: call it for each scope")
-        body: JsonObject = {"conversation_id": scopes.parse(named.pop())} | options
-        pairs = list(zip(drafts, replaced, strict=True))
-        body["episodes"] = [_sent(draft, old) for draft, old in pairs if isinstance(draft, EpisodicDraft)]
-        body["facts"] = [_sent(draft, old) for draft, old in pairs if not isinstance(draft, EpisodicDraft)]
+        sent: dict[bool, list[JsonObject]] = {True: [], False: []}
+        for draft, old in zip(checked, replaced, strict=True):
+            sent[isinstance(draft, EpisodicDraft)].append(_sent(draft, old))
+        body: JsonObject = {"conversation_id": scopes.parse(named.pop()), "episodes": sent[True], "facts": sent[False]}
+        body |= {"replace": replace, "allow_duplicates": allow_duplicates}
         answer = self._transport.ask("/remember", body, writes=True)
         with understood():
-            return [read_episode(each) for each in answer["episodes"]], [read_fact(each) for each in answer["facts"]]
+            episodes, facts = map(read_episode, answer["episodes"]), map(read_fact, answer["facts"])
+            stored: dict[bool, list[AnyMemory]] = {True: [*episodes], False: [*facts]}
+        if len(stored[True]) + len(stored[False]) < len(checked):
+            return [*stored[True], *stored[False]]
+        left = {is_episode: iter(memories) for is_episode, memories in stored.items()}
+        return [next(left[isinstance(draft, EpisodicDraft)]) for draft in checked]
 
     def recent(
         self, scope: str, *, limit: int = 10, days_limit: float | None = None, facts: bool = False

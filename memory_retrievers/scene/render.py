@@ -121,7 +121,10 @@ def by_priority(events: Iterable[PlacedEvent], *, scores: Mapping[str, float] | 
     """
     if scores is not None:
         return sorted(events, key=lambda event: (-scores.get(event.id, float("-inf")), -event.order))
-    return sorted(events, key=_priority)
+    return sorted(
+        events,
+        key=lambda each: (_PRIORITY[each.part], -each.stars if each.part is Part.STORY_SO_FAR else 0, -each.order),
+    )
 
 
 def _affordable_upstream(events: Iterable[PlacedEvent], *, room: int) -> list[PlacedEvent]:
@@ -133,11 +136,6 @@ def _affordable_upstream(events: Iterable[PlacedEvent], *, room: int) -> list[Pl
             break
         chosen.append(event)
     return chosen
-
-
-def _priority(event: PlacedEvent) -> tuple[int, int, int]:
-    stars = event.stars if event.part is Part.STORY_SO_FAR else 0
-    return _PRIORITY[event.part], -stars, -event.order
 
 
 class _Selection:

@@ -29,9 +29,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_retrievers.backends.sql.requests import KEEP_SECONDS, RepeatedRequestError, RequestUnderWay, under_way
-from memory_retrievers.errors import MemoryRetrieversError, NotFoundError
+from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.models import AnyMemory, ScopeStatistics, SemanticMemory
+from memory_retrievers.models import ScopeStatistics
 from memory_retrievers.models.management import Channel, acting_as
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.server.intake import SharedCheck, replaying
@@ -364,18 +364,3 @@ def _fingerprint(scope: Scope, body: bytes) -> bytes:
 def requests_of(memory: AgentMemory) -> SQLRequests:
     """Return what the store of a memory knows of requests that are done."""
     return memory._store.ledger.requests  # noqa: SLF001 - no method of its own, since every face would have it
-
-
-def made_again(memory: AgentMemory, done: DoneRequest) -> list[AnyMemory] | None:
-    """Return the memories that a request has made, as they are now; None if one is gone, or they are not known."""
-    if done.made is None or done.has_lost:
-        return None
-    made: list[AnyMemory] = []
-    for key, was_known in done.made:
-        try:
-            found = memory.get(key.id, scope=key.scope)
-        except NotFoundError:
-            return None
-        is_fact = isinstance(found, SemanticMemory)
-        made.append(found.model_copy(update={"duplicate_of": found.id}) if was_known and is_fact else found)
-    return made

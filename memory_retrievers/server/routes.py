@@ -32,7 +32,7 @@ from memory_retrievers.server.bodies import (
     tool_body,
 )
 from memory_retrievers.server.methods import METHODS, Method
-from memory_retrievers.server.requests import CurrentRequest, RequestContext, made_again
+from memory_retrievers.server.requests import CurrentRequest, RequestContext
 from memory_retrievers.server.responses import UTF8JSONResponse, failure, markdown
 from memory_retrievers.tools.registry import REGISTRY, find_tool, offered_tools
 from memory_retrievers.tools.tool import FAILURES, AnyTool, ToolContext
@@ -181,15 +181,24 @@ async def remember(body: RememberBody, request: CurrentRequest) -> Response:
 def made_anew(memory: AgentMemory, path: str, done: DoneRequest) -> Response | None:
     """Make the answer of a write that another process has done from the memories that it has made, as they are now.
 
-    It is None if it cannot be made: of another path, or when a memory is forgotten.
+    It is None if it cannot be made: of another path, or when a memory is forgotten or not known.
 
     Args:
         memory: Where they are.
         path: The path of the write.
         done: What is known of it.
     """
-    stored = made_again(memory, done) if path == _REMEMBER else None
-    return None if stored is None else _stored(stored)
+    if path != _REMEMBER or done.made is None or done.has_lost:
+        return None
+    made: list[AnyMemory] = []
+    for key, was_known in done.made:
+        try:
+            found = memory.get(key.id, scope=key.scope)
+        except NotFoundError:
+            return None
+        is_fact = isinstance(found, SemanticMemory)
+        made.append(found.model_copy(update={"duplicate_of": found.id}) if was_known and is_fact else found)
+    return _stored(made)
 
 
 def _stored(memories: Sequence[AnyMemory]) -> Response:
