@@ -14,7 +14,7 @@ from starlette.responses import Response
 from memory_retrievers.backends.sql.requests import DoneRequest, under_way
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.memory import AgentMemory
-from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, SemanticMemory
+from memory_retrievers.models import AnyMemory, EpisodicMemory, SemanticMemory
 from memory_retrievers.models.results import Queued
 from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
 from memory_retrievers.server.bodies import (
@@ -204,8 +204,8 @@ def made_anew(memory: AgentMemory, path: str, done: DoneRequest) -> Response | N
 def _stored(memories: Sequence[AnyMemory]) -> Response:
     return UTF8JSONResponse(
         {
-            "episodes": [_record(each) for each in memories if isinstance(each, EpisodicMemory)],
-            "facts": [_record(each) for each in memories if isinstance(each, SemanticMemory)],
+            "episodes": [each.model_dump(mode="json") for each in memories if isinstance(each, EpisodicMemory)],
+            "facts": [each.model_dump(mode="json") for each in memories if isinstance(each, SemanticMemory)],
         }
     )
 
@@ -228,10 +228,6 @@ async def _queued(
         return request.memory.add_messages(scope, messages, conversation=body.conversation)
 
     return await request.run(work)
-
-
-def _record(memory: AnyMemory) -> JsonObject:
-    return memory.model_dump(mode="json")
 
 
 def _method_route(method: Method) -> Callable[..., Awaitable[Response]]:

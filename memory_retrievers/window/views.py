@@ -305,6 +305,9 @@ _DECIMALS: Final = 6
 _DAY: Final = timedelta(days=1)
 
 
+_AS_STORED: Final = {"id", "scope", "tags", "origin", "created_at", "updated_at", "agent_id", "expires_at"}
+
+
 def memory_shape(
     memory: AnyMemory, *, now: datetime, as_of: datetime | None = None, versions: int = 1, whole: bool = False
 ) -> JsonObject:
@@ -318,25 +321,15 @@ def memory_shape(
         whole: Tell long texts and metadata whole.
     """
     text = _text_of(memory)
-    shape: JsonObject = {
-        "id": memory.id,
-        "scope": memory.scope,
+    shape: JsonObject = memory.model_dump(mode="json", include=_AS_STORED, exclude_none=True) | {
         "kind": _kind(memory),
         "text": text if whole else text[:TEXT_SHOWN],
         "is_cut": not whole and len(text) > TEXT_SHOWN,
-        "tags": list(memory.tags),
         "metadata": memory.metadata if whole or len(str(memory.metadata)) <= TEXT_SHOWN else {},
         "pinned": memory.is_pinned,
         "importance": round(memory.importance, _DECIMALS),
-        "origin": str(memory.origin),
-        "created_at": iso(memory.created_at),
-        "updated_at": iso(memory.updated_at),
         "versions": versions,
     }
-    if memory.agent_id is not None:
-        shape["agent_id"] = memory.agent_id
-    if memory.expires_at is not None:
-        shape["expires_at"] = iso(memory.expires_at)
     is_there = not memory.has_expired(now)
     if isinstance(memory, SemanticMemory):
         return shape | _fact(memory) | {"active": is_there and held(memory, as_of or now)}
