@@ -134,7 +134,13 @@ def _migrate(
 @listed
 def _verify(store: Store = DEFAULT_STORE) -> None:
     """Look whether the store is whole: print counts and every problem, and end with 1 if there are any."""
-    report = _looked_through(store)
+    try:
+        with to_look_into(store) as memory, progress_bar("verifying"):
+            report = memory.verify()
+    except BackendError as error:  # so damaged that it cannot even be opened
+        if not error.tells_of_store:
+            raise
+        report = VerificationReport(problems=(str(error),))
     print_report(report)
     if not report.ok:
         raise typer.Exit(PROBLEMS)
@@ -214,16 +220,6 @@ def _reindex(
     ):
         changed = memory.reindex(progress=progress)
     print_text(changed)
-
-
-def _looked_through(store: Place) -> VerificationReport:
-    try:
-        with to_look_into(store) as memory, progress_bar("verifying"):
-            return memory.verify()
-    except BackendError as error:  # so damaged that it cannot even be opened
-        if not error.tells_of_store:
-            raise
-        return VerificationReport(problems=(str(error),))
 
 
 @listed

@@ -358,17 +358,13 @@ def _call(
     """
     given = json_object("--json", arguments)
     rules = ToolPolicy(root=root or at.scope, allow_scopes=allow_scopes, sync_directory=sync_directory)
-    writes = find_tool(name).writes
-    with _open(at.store, writes=writes, embedder=embedder) as memory:
+    if find_tool(name).writes:  # it makes a missing store; one that only reads requires it
+        own = ToolSettings.from_environment(otherwise=_OWN_IMPORTS)
+        opened = to_fill(at.store, embedder=embedder, options={"tools": own})
+    else:
+        opened = to_search(at.store, embedder=embedder, retrieval=RetrievalSettings())
+    with opened as memory:
         output = LocalToolbox(rules.context(memory, scope=at.scope)).call(name, given)
     print_json(output.artifact)
     if output.is_error:
         raise typer.Exit(BAD_INPUT)
-
-
-def _open(store: Place, *, writes: bool, embedder: EmbedderOptions) -> AgentMemory:
-    """Open the store for a tool; one that writes makes a missing store, one that only reads requires it."""
-    if writes:
-        own = ToolSettings.from_environment(otherwise=_OWN_IMPORTS)
-        return to_fill(store, embedder=embedder, options={"tools": own})
-    return to_search(store, embedder=embedder, retrieval=RetrievalSettings())

@@ -17,6 +17,7 @@ from anyio import CapacityLimiter
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -32,7 +33,6 @@ from memory_retrievers.server import routes
 from memory_retrievers.server.connections import configuration, ended_by_signals, listening
 from memory_retrievers.server.intake import BodyLimiter, RateLimit, SharedCheck, noting_statuses
 from memory_retrievers.server.requests import (
-    CONTENT_TYPE,
     KEY_HEADER,
     CurrentRequest,
     Idempotency,
@@ -172,7 +172,7 @@ async def metrics(request: CurrentRequest) -> Response:
     """Numbers for Prometheus about the whole store, so only for a token that reaches all of it."""
     request.access.require_everything()
     held = await request.run(request.memory.stats)
-    return request.make(lambda: Response(request.metrics.exposition(held), media_type=CONTENT_TYPE))
+    return request.make(lambda: Response(request.metrics.exposition(held), media_type=CONTENT_TYPE_LATEST))
 
 
 async def _failed(_request: Request, error: Exception) -> Response:

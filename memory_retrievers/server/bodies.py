@@ -246,10 +246,6 @@ class ForgetScopeBody(Body):
     include_child_scopes: bool = True
 
 
-class DraftBody(Body):
-    """A memory to store, without its scope."""
-
-
 def _until_first_mistake(info: FieldInfo) -> FieldInfo:
     """The same field; of a list that has many mistakes only the first is reported."""
     if get_origin(info.annotation) is not tuple:
@@ -259,14 +255,14 @@ def _until_first_mistake(info: FieldInfo) -> FieldInfo:
     return field
 
 
-def _draft_body(name: str, draft: type[MemoryDraft], **more: Any) -> type[DraftBody]:  # noqa: ANN401 - fields
-    """The fields of a draft, without the scope: ``conversation_id`` names it once for all."""
+def _draft_body(name: str, draft: type[MemoryDraft], **more: Any) -> type[Body]:  # noqa: ANN401 - fields
+    """A memory to store: the fields of a draft, without the scope, which ``conversation_id`` names once for all."""
     fields: dict[str, Any] = {
         field: (info.annotation, _until_first_mistake(info))
         for field, info in draft.model_fields.items()
         if field != "scope"
     }
-    model: type[DraftBody] = create_model(name, __base__=DraftBody, __doc__=draft.__doc__, **fields, **more)
+    model: type[Body] = create_model(name, __base__=Body, __doc__=draft.__doc__, **fields, **more)
     return model
 
 
@@ -313,7 +309,7 @@ class RememberBody(Body):
         return [*(None for _ in self.episodes), *(body.replaces for body in self.facts)]  # type: ignore[attr-defined]
 
 
-def _given(body: DraftBody) -> dict[str, Any]:
+def _given(body: Body) -> dict[str, Any]:
     return {name: getattr(body, name) for name in body.model_fields_set - {"replaces"}}
 
 

@@ -56,7 +56,7 @@ class Method:
         """The model of a request's body."""
         searches = "options" in self._signature.parameters
         fields: dict[str, Any] = dict(self._fields(without={"query", "options"} if searches else set()))
-        base: type[Body] = SearchBody if searches else _MethodBody
+        base: type[Body] = SearchBody if searches else Body
         model: Any = create_model(f"{self.name}_body", __base__=base, __doc__=self.summary, **fields)
         model.nullable = frozenset(
             name for name, hint in self._hints.items() if {NotGiven, NoneType} <= set(get_args(hint))
@@ -101,10 +101,6 @@ class Method:
             elif name != "self" and name not in without:
                 type_ = _LIMIT if name == "limit" else _as_sent(self._hints[name])
                 yield name, (type_, Field(default=... if is_required else None, description=described.get(name)))
-
-
-class _MethodBody(Body):
-    """Arguments of a method by name; those that are left out have its defaults."""
 
 
 _LIMIT: Final = Annotated[int, Field(strict=True, ge=0, le=MAX_PAGE)]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -41,8 +41,6 @@ from memory_retrievers.storage.tracing import traced
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.requests import DoneRequest, SQLRequests
-
-CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 ResultT = TypeVar("ResultT")

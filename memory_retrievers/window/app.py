@@ -206,12 +206,12 @@ _TYPES: Final = {".js": "text/javascript; charset=utf-8", ".css": "text/css; cha
 Answer = Callable[[Window, Any], JsonObject]
 
 GETS: Final[Mapping[str, tuple[type[Query], Answer]]] = {
-    "/api/about": (views.NoQuery, views.about),
+    "/api/about": (Query, views.about),
     "/api/scopes": (views.ScopesQuery, views.children),
     "/api/memories": (views.MemoriesQuery, views.memories),
     "/api/memory": (views.MemoryQuery, views.memory),
     "/api/diff": (views.DiffQuery, views.diff),
-    "/api/health": (views.NoQuery, views.health),
+    "/api/health": (Query, views.health),
     "/api/duplicates": (views.ScopeQuery, search.duplicates),
     "/api/pulse": (views.PulseQuery, views.pulse),
     "/api/changes": (changes.ChangesQuery, changes.changes),

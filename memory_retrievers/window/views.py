@@ -32,13 +32,9 @@ Moment = Annotated[datetime | None, BeforeValidator(lambda given: parse_moment("
 
 
 class Query(BaseModel):
-    """Base of what requests ask for; fields of other names are refused."""
+    """Base of what requests ask for, and by itself nothing; fields of other names are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class NoQuery(Query):
-    """Nothing is asked for."""
 
 
 class ScopesQuery(Query):
@@ -84,7 +80,7 @@ class PulseQuery(Query):
     scope: str | None = None
 
 
-def about(window: Window, _query: NoQuery) -> JsonObject:
+def about(window: Window, _query: Query) -> JsonObject:
     """The store, the window's reach, and the moment of the first memory."""
     settings, earliest = window.settings, window.memory.overview.earliest(window.settings.root)
     return {
@@ -240,7 +236,7 @@ _NOTHING_WRONG: Final = {"level": "ok", "what": "nothing is wrong", "advice": ""
 _ELSEWHERE: Final = "run memory-retrievers doctor, or open a window without --scope"
 
 
-def health(window: Window, _query: NoQuery) -> JsonObject:
+def health(window: Window, _query: Query) -> JsonObject:
     """Findings, sizes, queues, reviews and processes; of a window with a root only the queues and reviews in it."""
     overview, root = window.memory.overview, window.settings.root
     queues = [
