@@ -9,14 +9,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
-import pydantic
 from pydantic import BaseModel
 
 from memory_retrievers.backends.language_models.structured import (
-    Ask,
     CheckedLanguageModel,
     UnusableAnswerError,
-    complaint_of,
+    checked_model,
     in_plain_words,
 )
 from memory_retrievers.errors import ConfigurationError
@@ -117,36 +115,20 @@ def adapt(model: AnyLanguageModel) -> LanguageModel:
     Raises:
         ConfigurationError: The object is no language model of a known shape.
     """
-    if isinstance(model, CheckedLanguageModel):
-        return model
-    return CheckedLanguageModel(*_asks(model), name=type(model).__qualname__)
-
-
-def _asks(model: object) -> tuple[Ask, Ask]:
-    """Return how to ask a model, and how to ask it again."""
+    name = type(model).__qualname__
     if isinstance(model, type):
         raise ConfigurationError(f"{model.__qualname__} is a class: give an instance of it")
     if isinstance(model, LangChainChatModel):  # first: it has a generate method too, of another kind
-        return partial(_ask_langchain, model), partial(_ask_langchain_plainly, model)
+        return CheckedLanguageModel(partial(_ask_langchain, model), partial(_ask_langchain_plainly, model), name=name)
     if isinstance(model, LlamaIndexLLM):
-        return partial(_ask_llama_index, model), partial(_ask_llama_index_plainly, model)
-    if callable(generate := getattr(model, "generate", None)):
-        ask = _ask_of(generate)
-        return ask, ask
+        ask, ask_again = partial(_ask_llama_index, model), partial(_ask_llama_index_plainly, model)
+        return CheckedLanguageModel(ask, ask_again, name=name)
+    if callable(getattr(model, "generate", None)):
+        return checked_model(model)
     raise ConfigurationError(
-        f"{type(model).__qualname__} is no language model: give a LangChain chat model, a LlamaIndex LLM, or an object "
+        f"{name} is no language model: give a LangChain chat model, a LlamaIndex LLM, or an object "
         "with generate(system, user, schema)"
     )
-
-
-def _ask_of(generate: Callable[[str, str, type[BaseModel]], object]) -> Ask:
-    def ask(system: str, user: str, schema: type[BaseModel], /) -> object:
-        try:
-            return generate(system, user, schema)
-        except pydantic.ValidationError as error:  # it has checked the answer itself
-            raise UnusableAnswerError(complaint_of(error)) from error
-
-    return ask
 
 
 class _ChatCompletions:

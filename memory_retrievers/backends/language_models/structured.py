@@ -33,48 +33,6 @@ class UnusableAnswerError(Exception):
         self.raw = raw
 
 
-def asked(language_model: LanguageModel, system: str, user: str, schema: type[AnswerT]) -> AnswerT:
-    """Ask a model and validate its answer again, since a user's own model may return anything.
-
-    Args:
-        language_model: The model to ask.
-        system: The system prompt.
-        user: The user prompt.
-        schema: Pydantic model that the answer must fit.
-
-    Raises:
-        LanguageModelError: The model failed, or its answer does not fit the schema; ``raw`` is that answer.
-    """
-    name = type(language_model).__qualname__
-    try:
-        return fitting(_said(language_model, system, user, schema), schema)
-    except UnusableAnswerError as unusable:
-        complaint, raw = unusable.complaint, unusable.raw
-    # Raised here and not above: what was caught may quote the answer, and tracebacks are logged.
-    raise LanguageModelError(
-        f"the language model {name} gave no usable {schema.__name__}: {complaint}; "
-        "give language_models.adapt(model), or a model that follows a JSON schema",
-        raw=raw,
-    )
-
-
-def _said(language_model: LanguageModel, system: str, user: str, schema: type[BaseModel]) -> object:
-    try:
-        return language_model.generate(system, user, schema)
-    except MemoryRetrieversError:
-        raise
-    except pydantic.ValidationError as error:  # it has checked the answer itself
-        raise UnusableAnswerError(complaint_of(error)) from error
-    except Exception as error:
-        raise failure_of(type(language_model).__qualname__, error) from error
-
-
-def failure_of(name: str, error: Exception) -> LanguageModelError:
-    """Wrap an exception raised by the language model of this name."""
-    reason = one_line(str(error))[:500]
-    return LanguageModelError(f"the language model {name} failed: {type(error).__name__}: {reason}")
-
-
 def fitting(answer: object, schema: type[AnswerT]) -> AnswerT:
     """Validate an object or its fields against the schema, including objects built without validation."""
     if answer is None:
@@ -205,9 +163,32 @@ class CheckedLanguageModel:
             answer = ask(system, user, schema)
         except (UnusableAnswerError, MemoryRetrieversError):
             raise
+        except pydantic.ValidationError as error:  # it has checked the answer itself
+            raise UnusableAnswerError(complaint_of(error)) from error
         except Exception as error:
-            raise failure_of(self.name, error) from error
+            reason = one_line(str(error))[:500]
+            message = f"the language model {self.name} failed: {type(error).__name__}: {reason}"
+            raise LanguageModelError(message) from error
         return checked(answer, schema)
+
+
+def checked_model(model: LanguageModel) -> CheckedLanguageModel:
+    """The model with its answers checked, whoever made it; one that is checked already is given back as it is."""
+    if isinstance(model, CheckedLanguageModel):
+        return model
+    return CheckedLanguageModel(model.generate, model.generate, name=type(model).__qualname__)
+
+
+def asked(language_model: LanguageModel, system: str, user: str, schema: type[AnswerT]) -> AnswerT:
+    """Ask a model as :meth:`CheckedLanguageModel.generate` does, since a user's own may return anything.
+
+    Args:
+        language_model: The model to ask.
+        system: The system prompt.
+        user: The user prompt.
+        schema: Pydantic model that the answer must fit.
+    """
+    return checked_model(language_model).generate(system, user, schema)
 
 
 def in_plain_words(system: str, schema: type[BaseModel]) -> str:
