@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.backends import processes
 from memory_retrievers.backends.files import Access, is_full, make_file, refusal
@@ -26,6 +26,9 @@ from memory_retrievers.backends.sqlite import schema
 from memory_retrievers.backends.sqlite.connection import check_seal, is_sealed, remove_seal, write_seal
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import BackendError, ConfigurationError, StoreLockedError
+
+if TYPE_CHECKING:
+    from memory_retrievers.backends.sqlite.database import Database
 
 OLDER_LEAVE_WITHIN: Final = 10.0
 """Seconds that processes of an older version of the package get to end before a newer one changes the tables."""
@@ -240,30 +243,14 @@ def _check_seal(path: Path) -> None:
         raise
 
 
-class Parting(Protocol):
-    """A database in a file, whose connections a fork closes before, and which makes new ones after.
-
-    A child that inherited a connection could open no other one on the same file safely, since SQLite would take the
-    locks of its parent for its own; and even to close the inherited one may harm the parent.
-    """
-
-    @property
-    def place(self) -> Path:
-        """The file, without links."""
-
-    def part_before_fork(self) -> Callable[[], None] | None:
-        """Close all connections, and keep others from making new ones until the function that is given is called.
-
-        None if they are in use for longer than :data:`FORK_PAUSE`, or by this very thread.
-        """
-
-
-_open: weakref.WeakSet[Parting] = weakref.WeakSet()
+# A child that inherited a connection could open no other one on the same file safely, since SQLite would take the locks
+# of its parent for its own; and even to close the inherited one may harm the parent. So they are closed before a fork.
+_open: weakref.WeakSet[Database] = weakref.WeakSet()
 _parted: list[Callable[[], None]] = []
 _still_used: list[Path] = []
 
 
-def ask_before_forks(database: Parting) -> None:
+def ask_before_forks(database: Database) -> None:
     """Let a database be asked before every fork of this process."""
     _open.add(database)
 

@@ -284,7 +284,10 @@ class Database:
         return self._writer
 
     def part_before_fork(self) -> Callable[[], None] | None:
-        """See ``attachment.Parting``."""
+        """Close all connections, and keep others from making new ones until the function that is given is called.
+
+        None if they are in use for longer than :data:`~.attachment.FORK_PAUSE`, or by this very thread.
+        """
         if not self._writing.acquire(timeout=FORK_PAUSE):
             return None
         if not self._pool_lock.acquire(timeout=FORK_PAUSE):
@@ -304,7 +307,7 @@ class Database:
 
     @property
     def place(self) -> Path:
-        """See ``attachment.Parting``."""
+        """The file, without links."""
         assert self._file is not None  # noqa: S101 - only those on disk are asked
         return self._file.place
 
