@@ -4,7 +4,7 @@ import pytest
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.backends.postgres import HNSWVectorIndex
-from memory_retrievers.backends.postgres.guards import UNSAMPLED
+from memory_retrievers.backends.postgres.guards import COLUMNS
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.testing import HashEmbedder, inside
 
@@ -85,7 +85,7 @@ def test_every_column_that_may_hold_what_was_said_is_left_out(server, name):
     )
     tables = {*TABLES_BY_SCOPE, *OTHER_TABLES} - {"notes"}
     assert {(t, c) for t, c in columns if t in tables and c not in KEPT} == {
-        (table, column) for table, columns in UNSAMPLED.items() for column in columns
+        (table, column) for table, columns in COLUMNS.items() for column, _ in columns
     }
 
 

@@ -295,58 +295,52 @@ def problems(connection: sql.Connection) -> Iterator[str]:
 _logger: Final = logging.getLogger("memory_retrievers")
 
 _TEXT: Final = 'text COLLATE "C"'
-_TEXTS: Final = {
-    "scopes": ("scope",),
-    "memories": (
+
+
+def _texts(*columns: str) -> tuple[tuple[str, str], ...]:
+    return tuple((column, _TEXT) for column in columns)
+
+
+FIRST: Final = {
+    "scopes": _texts("scope"),
+    "memories": _texts(
         *("id", "agent_id", "tags", "keywords", "source_episodic_ids", "consolidated_from", "title", "content"),
         *("metadata", "replaced_by", "scene"),
     ),
-    "excerpts": ("messages",),
-    "passages": ("speaker",),
-    "passage_contents": ("text",),
-    "postings": ("term",),
-    "queued_messages": ("id", "content"),
-    "queues": ("fence", "previous_summary"),
-    "review_jobs": ("conversation",),
-    "pending_reviews": ("query", "memories"),
-    "audit": ("reason",),
-    "characters": ("name", "known_events", "state"),
-    "adopted": ("id",),
-    "unwritten": ("gone",),
-}
-_OTHERS: Final = {
-    "passage_contents": (("vector", "vector"),),
+    "excerpts": _texts("messages"),
+    "passages": _texts("speaker"),
+    "passage_contents": (*_texts("text"), ("vector", "vector")),
+    "postings": _texts("term"),
+    "queued_messages": _texts("id", "content"),
+    "queues": _texts("fence", "previous_summary"),
+    "review_jobs": _texts("conversation"),
+    "pending_reviews": _texts("query", "memories"),
+    "audit": _texts("reason"),
+    "characters": _texts("name", "known_events", "state"),
+    "adopted": (*_texts("id"), ("digest", "bytea")),
+    "unwritten": _texts("gone"),
     "new_vectors": (("vector", "vector"),),
-    "adopted": (("digest", "bytea"),),
-}
-_FACTS: Final = {
-    "memories": (("text_hash", "bigint"),),
-    "fact_versions": (
-        *((column, _TEXT) for column in ("fact", "keywords")),
-        *((column, "vector") for column in ("vector", "new_vector")),
-    ),
-}
-"""What has come with the versions of facts."""
-
-_FIRST: Final = {
-    table: (*((column, _TEXT) for column in _TEXTS.get(table, ())), *_OTHERS.get(table, ()))
-    for table in {**_TEXTS, **_OTHERS}
 }
 """Those that there were when this was decided; what has been added since is below."""
 
-_CONVERSATIONS: Final = {
-    "memories": (("conversation_id", _TEXT),),
-    "queued_messages": (("conversation", _TEXT), ("vector", "vector")),
-    "queues": (("conversation", _TEXT),),
+CONVERSATIONS: Final = {
+    "memories": _texts("conversation_id"),
+    "queued_messages": (*_texts("conversation"), ("vector", "vector")),
+    "queues": _texts("conversation"),
 }
-_TOKENS: Final = dict.fromkeys(("passage_contents", "new_vectors", "queued_messages"), (("tokens", "bytea"),))
-_ITEMS: Final = {"memories": (("item_value", "jsonb"),)}
-_EVENTS: Final = {"events": tuple((column, _TEXT) for column in ("channel", "actor", "fields"))}
-_PARTS: Final = (_FIRST, _CONVERSATIONS, _FACTS, _TOKENS, _ITEMS, _EVENTS)
-_COLUMNS: Final = {
-    table: tuple(column for part in _PARTS for column in part.get(table, ()))
-    for table in {**_FIRST, **_FACTS, **_EVENTS}
+FACTS: Final = {
+    "memories": (("text_hash", "bigint"),),
+    "fact_versions": (*_texts("fact", "keywords"), ("vector", "vector"), ("new_vector", "vector")),
 }
+TOKENS: Final = dict.fromkeys(("passage_contents", "new_vectors", "queued_messages"), (("tokens", "bytea"),))
+ITEMS: Final = {"memories": (("item_value", "jsonb"),)}
+EVENTS: Final = {"events": _texts("channel", "actor", "fields")}
+_PARTS: Final = (FIRST, CONVERSATIONS, FACTS, TOKENS, ITEMS, EVENTS)
+COLUMNS: Final = {
+    table: tuple(column for part in _PARTS for column in part.get(table, ())) for table in {**FIRST, **FACTS, **EVENTS}
+}
+"""Of every table, the columns of which no values are kept, with their types."""
+
 ITEM_VALUE: Final = r"""item_value jsonb GENERATED ALWAYS AS (
     CASE WHEN origin = 'store' THEN CAST(replace(metadata, '\u0000', '\u001a0') AS jsonb) -> 'value' END) STORED"""
 """The column of the values of a LangGraph store's items, as filters compare them; a NUL is escaped as in a text."""
@@ -356,31 +350,20 @@ ITEM_VALUE: Final = r"""item_value jsonb GENERATED ALWAYS AS (
 # hold texts, ids or vectors. Plans do well without: the keys of the tables show what is rare.
 _CATALOGS: Final = ("pg_statistic", "pg_statistic_ext_data")
 
-UNSAMPLED: Final = {table: tuple(column for column, _ in columns) for table, columns in _COLUMNS.items()}
-"""Of every table, the columns of which no values are kept."""
-
-_INDEXES: Final = """DO $unsample$ DECLARE name text; BEGIN
+UNSAMPLE_INDEXES: Final = """DO $unsample$ DECLARE name text; BEGIN
     FOR name IN SELECT indexrelid::regclass FROM pg_index
         JOIN pg_partition_tree('passage_contents'::regclass) ON relid = indrelid WHERE indexprs IS NOT NULL
     LOOP EXECUTE format('ALTER INDEX %s ALTER COLUMN 1 SET STATISTICS 0', name); END LOOP;
 END $unsample$"""
 
 
-def _unsampled(columns: Mapping[str, Sequence[tuple[str, str]]]) -> tuple[str, ...]:
+def unsampled(columns: Mapping[str, Sequence[tuple[str, str]]]) -> tuple[str, ...]:
+    """Statements that keep ANALYZE from taking samples; those that it has taken are there until they are cleared."""
     return tuple(
         f"ALTER TABLE {table} {', '.join(f'ALTER COLUMN {name} SET STATISTICS 0' for name, _ in named)}"
         for table, named in columns.items()
     )
 
-
-UNSAMPLE: Final[tuple[str, ...]] = (*_unsampled(_FIRST), _INDEXES)
-"""Statements that keep ANALYZE from taking samples; those that it has taken are there until they are cleared."""
-
-UNSAMPLE_CONVERSATIONS: Final = _unsampled(_CONVERSATIONS)  # the same for the columns that conversations got later
-UNSAMPLE_FACTS: Final = _unsampled(_FACTS)  # the same for the former versions of facts
-UNSAMPLE_ITEMS: Final = _unsampled(_ITEMS)  # the same for the values of items
-UNSAMPLE_EVENTS: Final = _unsampled(_EVENTS)  # the same for who has changed memories
-UNSAMPLE_TOKENS: Final = _unsampled(_TOKENS)  # the same for the vectors of tokens
 
 _SAMPLED: Final = """
     WITH parts AS (SELECT CAST(? AS regclass) AS relid UNION SELECT relid FROM pg_partition_tree(CAST(? AS regclass)))
@@ -395,21 +378,21 @@ _SAMPLED: Final = """
 
 def clear_samples(connection: Connection) -> None:
     """Delete the statistics of these columns, from older versions or an explicit ANALYZE."""
-    for table, columns in _COLUMNS.items():
-        if not one(connection, _SAMPLED, (table, table, list(UNSAMPLED[table]))):
+    for table, columns in COLUMNS.items():
+        if not one(connection, _SAMPLED, (table, table, [name for name, _ in columns])):
             continue
         if table == "scopes":  # policies stand on its column, so its type cannot be set
             _sample_what_is_there(connection)
             continue
         # a column that gets the type it has keeps its values and loses its samples, as do the indexes on it
-        generated = {name for name, _ in _ITEMS.get(table, ())}  # goes and comes again: what it is made of stays as is
+        generated = {name for name, _ in ITEMS.get(table, ())}  # goes and comes again: what it is made of stays as is
         anew = [f"ALTER COLUMN {name} TYPE {type_}" for name, type_ in columns if name not in generated]
         statements = [f"ALTER TABLE {table} {', '.join(anew)}"]
         if generated:
             statements = [f"ALTER TABLE {table} DROP COLUMN item_value", *statements]
             statements.append(f"ALTER TABLE {table} ADD COLUMN {ITEM_VALUE}")
         connection.run("; ".join(statements))
-    connection.run(";".join((*_unsampled(_COLUMNS), _INDEXES)))
+    connection.run(";".join((*unsampled(COLUMNS), UNSAMPLE_INDEXES)))
 
 
 def compact_samples(connection: Connection) -> None:

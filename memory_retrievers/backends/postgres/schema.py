@@ -8,19 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from memory_retrievers.backends.postgres.guards import (
-    GUARDS,
-    ITEM_VALUE,
-    NOTING,
-    TRIGGERS,
-    UNSAMPLE,
-    UNSAMPLE_CONVERSATIONS,
-    UNSAMPLE_EVENTS,
-    UNSAMPLE_FACTS,
-    UNSAMPLE_ITEMS,
-    UNSAMPLE_TOKENS,
-    numbered_by_the_store,
-)
+from memory_retrievers.backends.postgres import guards
+from memory_retrievers.backends.postgres.guards import GUARDS, ITEM_VALUE, NOTING, TRIGGERS, numbered_by_the_store
 
 PARTITIONS: Final = 8
 """Of every table that holds what scopes hold. A query that knows no scope looks into each of them."""
@@ -292,7 +281,7 @@ _KEYED_CONVERSATIONS: Final = (
     "ALTER TABLE queues ALTER COLUMN heard_at SET NOT NULL",
     f"ALTER TABLE memories ADD COLUMN conversation_id {_TEXT}",
     f"ALTER TABLE memories ADD COLUMN summary_by {_TEXT} NOT NULL DEFAULT 'caller'",
-    *UNSAMPLE_CONVERSATIONS,
+    *guards.unsampled(guards.CONVERSATIONS),
 )
 
 _FACTS: Final = (
@@ -305,7 +294,7 @@ _FACTS: Final = (
     "CREATE INDEX fact_versions_by_id ON fact_versions (id)",
     *_confined("fact_versions"),
     *numbered_by_the_store("fact_versions", "id"),
-    *UNSAMPLE_FACTS,
+    *guards.unsampled(guards.FACTS),
 )
 
 _CHANGES: Final = (
@@ -337,7 +326,7 @@ _TOKENS: Final = (
         f"ALTER TABLE {table} ADD COLUMN tokens bytea"
         for table in ("passage_contents", "new_vectors", "queued_messages")
     ),
-    *UNSAMPLE_TOKENS,
+    *guards.unsampled(guards.TOKENS),
 )
 
 _ITEMS: Final = (
@@ -350,7 +339,7 @@ _ITEMS: Final = (
     """CREATE INDEX pinned_facts ON memories (scope_id, created_at DESC, id)
         WHERE kind = 'semantic' AND importance_pinned AND importance >= 0.5""",
     f"ALTER TABLE memories ADD COLUMN {ITEM_VALUE}",
-    *UNSAMPLE_ITEMS,
+    *guards.unsampled(guards.ITEMS),
 )
 
 _EVENTS: Final = (
@@ -379,12 +368,12 @@ _EVENTS: Final = (
             AND grantee <> 'PUBLIC'
         LOOP EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON events TO %I', role); END LOOP;
     END $migration$""",
-    *UNSAMPLE_EVENTS,
+    *guards.unsampled(guards.EVENTS),
 )
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (*_TABLES, *_INDEXES, *TRIGGERS, *_POLICIES),
-    (*GUARDS, *UNSAMPLE),
+    (*GUARDS, *guards.unsampled(guards.FIRST), guards.UNSAMPLE_INDEXES),
     _KEYED_CONVERSATIONS,
     _FACTS,
     _CHANGES,
