@@ -161,7 +161,9 @@ class Database:
                     migrations.require_current(connection)
                 else:
                     migrations.migrate(connection)
-                self._key = _key_of_store(connection.raw)
+                # a database may hold several stores, each in its own schema
+                store = sql.one(connection, "SELECT 'scopes'::regclass::oid::bigint")
+                self._key = _hashed(f"memory-retrievers/{store}")
             settings = {"lock_timeout": f"{_PATIENCE:.0f}s"}
             if read_only:
                 settings["default_transaction_read_only"] = "on"
@@ -241,12 +243,9 @@ class Database:
     @contextmanager
     def feeding(self) -> Iterator[None]:
         """See ``sql.connection.Database``."""
-        self.require_writable()
-        with self._feeding, self.session() as connection:
-            key = self._key_of("", purpose="feeding")
-            connection.run(f"SELECT pg_advisory_lock({key})")
-            with _unlocked_after(connection, key):
-                yield
+        self.require_writable()  # before a lock is touched, which a thread of the parent may have held at a fork
+        with self._feeding, self.alone("feeding", waits=True):
+            yield
 
     @contextmanager
     def moving(self) -> Iterator[bool]:
@@ -255,16 +254,24 @@ class Database:
             yield connection is not None
 
     @contextmanager
-    def alone(self, purpose: str) -> Iterator[Connection | None]:
-        """Open a session for work that one process does at a time; None if another process is doing it."""
+    def alone(self, purpose: str, *, waits: bool = False) -> Iterator[Connection | None]:
+        """Open a session for work that one process does at a time; None if another does it and this one does not wait.
+
+        The lock would also be released with the process.
+        """
         self.require_writable()
         with self.session() as connection:
             key = self._key_of("", purpose=purpose)
-            if not sql.one(connection, f"SELECT pg_try_advisory_lock({key})"):
+            if waits:
+                connection.run(f"SELECT pg_advisory_lock({key})")
+            elif not sql.one(connection, f"SELECT pg_try_advisory_lock({key})"):
                 yield None
                 return
-            with _unlocked_after(connection, key):
+            try:
                 yield connection
+            finally:
+                with contextlib.suppress(psycopg.Error):
+                    connection.run(f"SELECT pg_advisory_unlock({key})")
 
     @property
     def is_writing(self) -> bool:
@@ -367,16 +374,6 @@ def _id_of(process: int) -> str:  # noqa: ARG001 - a fork is another process
 
 
 @contextmanager
-def _unlocked_after(connection: Connection, key: int) -> Iterator[None]:
-    """Release a session lock at the end; it would also be released with its process."""
-    try:
-        yield
-    finally:
-        with contextlib.suppress(psycopg.Error):
-            connection.run(f"SELECT pg_advisory_unlock({key})")
-
-
-@contextmanager
 def _joined(connection: Connection) -> Iterator[None]:
     connection.send("SAVEPOINT joined")
     try:
@@ -390,9 +387,3 @@ def _joined(connection: Connection) -> Iterator[None]:
 
 def _hashed(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), signed=True)
-
-
-def _key_of_store(connection: psycopg.Connection[Any]) -> int:
-    """Lock key of these tables; a database may hold several stores, each in its own schema."""
-    row = connection.execute("SELECT 'scopes'::regclass::oid::bigint").fetchone()
-    return _hashed(f"memory-retrievers/{row[0] if row else 0}")
