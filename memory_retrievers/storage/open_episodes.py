@@ -215,17 +215,15 @@ class OpenEpisodes:
         """Open episodes as memories, in the order given; None where all that is seen of one is queued no more."""
         rows = [turn.row for each in episodes for turn in each.turns]
         messages = {each.row: each for each in self._ledger.open_episodes.read(rows)}
-        return [
-            episode_of([messages[turn.row] for turn in each.turns if turn.row in messages], first=each.first)
-            for each in episodes
-        ]
+        left = [[messages[turn.row] for turn in each.turns if turn.row in messages] for each in episodes]
+        return [episode_of(its, first=each.first) if its else None for its, each in zip(left, episodes, strict=True)]
 
     def episodes(self, scope: str, *, include_child_scopes: bool = False) -> list[EpisodicMemory]:
         """List the open episodes, by scope and conversation, with all that is queued of them."""
         places = self._ledger.open_episodes.places(scope, include_child_scopes=include_child_scopes)
         messages = {each.row: each for each in self._ledger.open_episodes.read([place.row for place in places])}
         queued = [messages[place.row] for place in places if place.row in messages]
-        return [episode_whole(list(each)) for _, each in groupby(queued, key=lambda m: (m.scope, m.conversation))]
+        return [episode_of(list(each)) for _, each in groupby(queued, key=lambda m: (m.scope, m.conversation))]
 
     def vectors(
         self, messages: Sequence[tuple[str, Message]], *, scope: str, conversation: str | None
@@ -243,7 +241,7 @@ class OpenEpisodes:
 
     def get(self, id: str, *, scope: str) -> EpisodicMemory:
         """The open episode of this id."""
-        return episode_whole(self._conversation(id, scope=scope))
+        return episode_of(self._conversation(id, scope=scope))
 
     def forget(self, id: str, *, scope: str) -> None:
         """Delete the queued messages of an open episode; whoever is about to make an episode of them stores nothing."""
@@ -338,23 +336,17 @@ def open_id(scope: str, first: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{scope}\n{first}"))
 
 
-def episode_whole(messages: Sequence[OpenMessage]) -> EpisodicMemory:
-    """The open episode of all queued messages of a conversation, at least one."""
-    episode = episode_of(messages, first=messages[0].id)
-    assert episode is not None  # noqa: S101 - there is a message
-    return episode
+def episode_of(messages: Sequence[OpenMessage], *, first: str | None = None) -> EpisodicMemory:
+    """An open episode of the messages it shows, at least one: titled by the user's first words, and never forgotten.
 
-
-def episode_of(messages: Sequence[OpenMessage], *, first: str) -> EpisodicMemory | None:
-    """An open episode of the messages it shows, if any: titled by the user's first words, and never forgotten."""
-    if not messages:
-        return None
+    Where they are not all, ``first`` is the id of the first message of the conversation that is queued.
+    """
     shown = tuple(each.message for each in messages)
     times = [message.timestamp for message in shown if message.timestamp is not None]
     state = fsrs.initial_state(surprise=0.0)
     return EpisodicMemory(
         scope=messages[0].scope,
-        id=open_id(messages[0].scope, first),
+        id=open_id(messages[0].scope, first or messages[0].id),
         title=_title(shown),
         summary="",
         messages=shown,
