@@ -297,8 +297,6 @@ if sys.platform == "win32":  # pragma: no cover - one of both is there
         return True
 
     def _wait_for(descriptor: int) -> None:
-        import time
-
         while not _taken(descriptor):
             time.sleep(0.005)
 

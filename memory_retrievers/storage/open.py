@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from memory_retrievers.backends.files import Folder
 from memory_retrievers.backends.locks import is_held
@@ -235,14 +235,14 @@ SharedT = TypeVar("SharedT", bound=Shareable)
 
 
 @dataclass(eq=False)
-class _Live(Generic[SharedT]):
-    shared: SharedT
+class _Live:
+    shared: Shareable
     process: int = field(default_factory=os.getpid)
     holders: int = 1
     closed: threading.Event = field(default_factory=threading.Event)
 
 
-_live: dict[Path, _Live[Shareable]] = {}
+_live: dict[Path, _Live] = {}
 # Reentrant: a handle that is garbage collected while another is being opened lets go of its share right then.
 _registry = threading.RLock()
 if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread that it does not have
@@ -266,7 +266,10 @@ def share(directory: Path, *, settings: Hashable, build: Callable[[], SharedT]) 
         with _registry:
             live = _live.get(place)
             if live is None or live.process != os.getpid():
-                live = _live[place] = _opened(place, build)
+                # what cannot be looked at here cannot be opened either
+                with contextlib.suppress(OSError), Folder(place) as folder:
+                    _refuse_older_owner(folder)
+                live = _live[place] = _Live(build())
                 break
             if live.holders:
                 if live.shared.settings != settings:
@@ -278,12 +281,6 @@ def share(directory: Path, *, settings: Hashable, build: Callable[[], SharedT]) 
                 break
         live.closed.wait()  # its last holder is letting go of it
     return live.shared, lambda: _let_go(place, live)  # type: ignore[return-value]  # built by `build`
-
-
-def _opened(place: Path, build: Callable[[], SharedT]) -> _Live[Shareable]:
-    with contextlib.suppress(OSError), Folder(place) as folder:  # what cannot be looked at here cannot be opened either
-        _refuse_older_owner(folder)
-    return _Live(build())
 
 
 def _refuse_older_owner(folder: Folder) -> None:
@@ -309,7 +306,7 @@ def owner_of(folder: Folder) -> int:
     return 0
 
 
-def _let_go(place: Path, live: _Live[Shareable]) -> None:
+def _let_go(place: Path, live: _Live) -> None:
     if live.process != os.getpid():
         return  # a forked child holds nothing: the store is its parent's
     with _registry:

@@ -54,11 +54,9 @@ class LangChainEmbeddings(Protocol):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed texts, one vector per text."""
-        ...
 
     def embed_query(self, text: str) -> list[float]:
         """Embed a question."""
-        ...
 
 
 @runtime_checkable
@@ -67,11 +65,9 @@ class LlamaIndexEmbedding(Protocol):
 
     def get_text_embedding_batch(self, texts: list[str]) -> list[list[float]]:
         """Embed texts, one vector per text."""
-        ...
 
     def get_query_embedding(self, query: str) -> list[float]:
         """Embed a question."""
-        ...
 
 
 AnyEmbedder: TypeAlias = "Embedder | LangChainEmbeddings | LlamaIndexEmbedding | EmbedTexts"
