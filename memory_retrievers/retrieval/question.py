@@ -29,6 +29,7 @@ _NAMED_MONTH: Final = re.compile(
 _MONTH_BY_NUMBER: Final = re.compile(r"(?:(?P<year>(?:19|20)\d\d)年)?(?<!\d)(?P<month>1[0-2]|0?[1-9])月")
 _WRITTEN_DATE: Final = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?:-\d\d)?\b")
 _BARE_YEAR: Final = re.compile(rf"\b{_YEAR}\b")
+_DATE_WORD: Final = re.compile(r"[a-z]+|\d")
 _WORDS: Final = frozenset({"may", "mar", "march", "sun", "dec", "jan"} | (MONTHS.keys() - _ENGLISH.keys()))
 """Months that are words or names as well, as "mars" and "Julio": alone they are not taken for a month."""
 
@@ -212,11 +213,11 @@ class Question:
             terms=analyze(asked),
             dates=tuple(_resolved(_dates(plain(text)), named, now, is_past=_IN_THE_PAST.search(text) is not None)),
             periods=named,
-            asks_when=_ASKS_WHEN.search(text) is not None,
+            asks_when=_asks_when(text) is not None,
             is_small_talk=not asks_for_all and _is_small_talk(text),
             language=language,
             relatives=relatives_in(text),
-            is_personal=bool(_FIRST_PERSON.search(_HOW_TO.sub("", text)) or _RECOMMENDATION.search(text)),
+            is_personal=_is_personal(text),
             asks_for_all=asks_for_all,
             ahead=() if now is None else ahead,
         )
@@ -231,6 +232,18 @@ class Question:
         if ahead and asks_for_plans(text, says_little=_SAYS_LITTLE):
             return replace(question, asks_for_plans=True, is_small_talk=False)
         return question
+
+
+def _asks_when(text: str) -> object:
+    """What asks for a time; in Latin letters that is the beginning."""
+    return (_ASKS_WHEN.match if text.isascii() else _ASKS_WHEN.search)(text)
+
+
+def _is_personal(text: str) -> bool:
+    if _FIRST_PERSON.search(text) and _FIRST_PERSON.search(_HOW_TO.sub("", text)):
+        return True
+    folded = text.casefold()  # the expression is a slow one, and nearly never fits
+    return any(word in folded for word in ("recom", "sugg", "empf")) and _RECOMMENDATION.search(text) is not None
 
 
 def asks_for_list(text: str) -> bool:
@@ -345,6 +358,9 @@ def _uncontracted(word: str) -> str:
 
 
 def _dates(text: str) -> Iterable[QueryDate]:
+    words = _DATE_WORD.findall(text)
+    if _MONTHS.keys().isdisjoint(words) and not any(map(str.isdigit, words)):  # as nearly always
+        return ()
     found: list[QueryDate] = [QueryDate(int(each["year"]), int(each["month"])) for each in _WRITTEN_DATE.finditer(text)]
     for each in _NAMED_MONTH.finditer(text):
         is_dated = each["year"] or each["day"] or each["later_day"]
