@@ -213,7 +213,8 @@ class Question:
             terms=analyze(asked),
             dates=tuple(_resolved(_dates(plain(text)), named, now, is_past=_IN_THE_PAST.search(text) is not None)),
             periods=named,
-            asks_when=_asks_when(text) is not None,
+            # what may stand further on is in other scripts
+            asks_when=(_ASKS_WHEN.match if text.isascii() else _ASKS_WHEN.search)(text) is not None,
             is_small_talk=not asks_for_all and _is_small_talk(text),
             language=language,
             relatives=relatives_in(text),
@@ -232,11 +233,6 @@ class Question:
         if ahead and asks_for_plans(text, says_little=_SAYS_LITTLE):
             return replace(question, asks_for_plans=True, is_small_talk=False)
         return question
-
-
-def _asks_when(text: str) -> object:
-    """What asks for a time; in Latin letters that is the beginning."""
-    return (_ASKS_WHEN.match if text.isascii() else _ASKS_WHEN.search)(text)
 
 
 def _is_personal(text: str) -> bool:
