@@ -202,8 +202,9 @@ def address_of(path: Path | None, *, mode: str) -> str:
     return ":memory:" if path is None else f"{path.absolute().as_uri()}?mode={mode}"
 
 
-def connect(address: str, factory: type[Connection] = Connection) -> Connection:
+def connect(address: str, *, writes: bool = False) -> Connection:
     """Open a connection in autocommit mode: transactions are begun and ended by the caller."""
+    factory = Writer if writes else Connection
     return sqlite3.connect(
         address, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256, factory=factory
     )

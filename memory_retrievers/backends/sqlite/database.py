@@ -315,8 +315,8 @@ class Database:
         if self._read_only and self._path is not None:
             connection, self._unchanging = connections.look_into(self._path)
         else:
-            factory = connections.Writer if migrate or durable else Connection
-            connection = connections.connect(connections.address_of(self._path, mode="rwc"), factory)
+            address = connections.address_of(self._path, mode="rwc")
+            connection = connections.connect(address, writes=migrate or durable)
         try:
             for pragma in connections.PRAGMAS:
                 connection.execute(pragma)
