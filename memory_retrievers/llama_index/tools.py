@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -132,8 +131,8 @@ class MemoryToolSpec(BaseToolSpec):
 
     def _run(self, spec: AnyTool, arguments: dict[str, object]) -> ToolOutput:
         scope = scope_of(self._scope)
-        context = self._rules.context(self._memory, scope=scope)
-        context = replace(context, asked=asked_last(self._memory, scope), time_zone=zone_of(self._time_zone))
+        of_call = {"asked": asked_last(self._memory, scope), "time_zone": zone_of(self._time_zone)}
+        context = self._rules.context(self._memory, scope=scope, **of_call)
         output = run_tool(spec, context, arguments)
         return ToolOutput(
             tool_name=spec.name,

@@ -122,7 +122,7 @@ class McpOffer:
         rules: ToolPolicy | None = None,
         read_only: bool = False,
     ) -> None:
-        self._context = replace((rules or ToolPolicy()).context(memory, scope=scope), read_only=read_only)
+        self._context = (rules or ToolPolicy()).context(memory, scope=scope, read_only=read_only)
         chosen = offered_tools(tools, allow_scopes=self._context.allow_scopes)
         writing = [tool.name for tool in chosen if read_only and tool.writes]
         if writing and not isinstance(tools, str):
