@@ -20,7 +20,7 @@ from memory_retrievers.retrieval import features, times
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists, ReadTexts, ReadTimes
 from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, min_max
 from memory_retrievers.retrieval.late_interaction import MEASURED, MESSAGE_SHARE, BestMessages, token_nearness
-from memory_retrievers.retrieval.question import Question
+from memory_retrievers.retrieval.question import Question, asks_for_list
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
 from memory_retrievers.retrieval.request import RetrievalPlan
 from memory_retrievers.settings import RetrievalSettings
@@ -184,7 +184,11 @@ class RankingByScore:
 
         Of the measured messages those nearer than their mean gain, the others lose; the best score stays what it was.
         """
-        scores: Floats = replace(self, tokens=None).unit * self.scored.passages
+        scored = self.scored
+        if asks_for_list(scored.question.text):  # its parts stand in several episodes, whatever else these are about
+            own = scored.passages - scored.stages.get("episode_words", 0.0)
+            scored = replace(scored, passages=np.maximum(own, 0.0))
+        scores: Floats = replace(self, scored=scored, tokens=None).unit * scored.passages
         if self.messages is None:
             return scores
         near, measured = self.messages.nearness(self.scored.candidates), self.messages.passages

@@ -84,6 +84,26 @@ def test_matches_are_the_messages_best_first(story):
     assert trace.matches(rows[2], ()) == ()
 
 
+def test_of_a_list_each_message_counts_without_the_words_of_its_episode(make_candidates):
+    candidates = make_candidates(
+        [
+            [(0, "basil thyme", 0.8), (2, "basil thyme", 0.7), (4, "basil", 0.6), (6, "basil tea", 0.3)],
+            [(0, "basil sea", 0.7), (2, "boat", 0.3)],
+            [(0, "boat", 0.0)],
+        ],
+        ("basil",),
+    )
+    best_first, rankings = {}, []
+    for text in ("Which herbs has Ann planted?", "Which herb has Ann planted?"):
+        rankings.append(RankingByScore(score(candidates, Question.parse(text), RetrievalSettings(), boosts=BOOSTS)))
+        of_messages = rankings[-1].message_scores
+        assert (of_messages.max(), of_messages.min() >= 0) == (1.0, True)
+        best_first[text] = np.argsort(-of_messages, kind="stable").tolist()
+    # the fourth message of the best episode, and the one of another that fits a little better
+    assert list(best_first.values()) == [[0, 1, 2, 4, 3, 5, 6], [0, 1, 2, 3, 4, 5, 6]]
+    assert rankings[0].scores == rankings[1].scores  # which episodes come first is another matter
+
+
 def test_equal_messages_match_in_the_order_they_were_said(make_candidates):
     candidates = make_candidates(
         [[(0, "sea", 0.3)], [(0, "basil", 0.1), (2, "basil", 0.1), (4, "basil", 0.1)]], ("basil",)
