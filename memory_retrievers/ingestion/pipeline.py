@@ -289,9 +289,7 @@ class IngestionPipeline:
         return tuple(memory for memory in stored if isinstance(memory, EpisodicMemory))
 
     def _reviewed(self, job: ReviewJob) -> tuple[tuple[MemoryKey, Rating], ...]:
-        changes = reviews.due_reviews(
-            self._store, job, judge=self._judge, settings=self._review_settings, embed=self._store.open_episodes.embed
-        )
+        changes = reviews.due_reviews(self._store, job, judge=self._judge, settings=self._review_settings)
         below = {key.scope for pending in job.reviews for key in pending.memories}  # or the same
         with self._store.ledger.transaction(*{job.scope, *below}):
             if not self._conversations.finish_review_job(job.id):

@@ -31,12 +31,7 @@ BATCH: Final = 50  # number of memories judged at once; the 200 reviews that a s
 
 
 def due_reviews(
-    store: MemoryStore,
-    job: ReviewJob,
-    *,
-    judge: Judge,
-    settings: ReviewSettings,
-    embed: Callable[[Sequence[str]], Vectors],
+    store: MemoryStore, job: ReviewJob, *, judge: Judge, settings: ReviewSettings
 ) -> dict[MemoryKey, Rating]:
     """Ask the judge about the memories that are due for a review; nothing is written.
 
@@ -48,7 +43,6 @@ def due_reviews(
         job: The retrievals to judge, and the messages around them.
         judge: Rates the memories.
         settings: ``min_days``, the least number of days between reviews that count.
-        embed: Gives unit vectors of texts, shape (texts, d), to the judge.
     """
     due: list[tuple[MemoryKey, ReviewedMemory]] = []
     for key, queries in by_memory(job.reviews).items():
@@ -58,7 +52,7 @@ def due_reviews(
     rated: dict[MemoryKey, Rating] = {}
     for start in range(0, len(due), BATCH):
         batch = due[start : start + BATCH]
-        ratings = judge.rate(job.conversation, [reviewed for _, reviewed in batch], embed=embed)
+        ratings = judge.rate(job.conversation, [reviewed for _, reviewed in batch], embed=store.open_episodes.embed)
         rated |= {key: parse_rating(ratings[reviewed.id]) for key, reviewed in batch if reviewed.id in ratings}
     return rated
 

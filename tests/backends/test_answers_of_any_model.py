@@ -88,7 +88,7 @@ def judge(memory, model):
     changes = due_reviews(
         inside(memory).store, ReviewJob(scope="c1", reviewed_at=at, conversation=MESSAGES, reviews=(review,)),
         judge=LanguageModelJudge(model),
-        settings=ReviewSettings(), embed=inside(memory).embedder.current().embed_documents,
+        settings=ReviewSettings(),
     )  # fmt: skip
     with inside(memory).ledger.transaction():
         apply(inside(memory).store, changes, reviewed_at=at, min_days=1)

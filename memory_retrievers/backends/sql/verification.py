@@ -184,7 +184,8 @@ def _memory_problems(raw: RawMemory, dimension: int | None, dialect: Dialect) ->
             yield f"{whose} has neither text nor vector"
         else:
             yield from (f"{whose} {problem}" for problem in _text_problems(passage, memory))
-        yield from (f"{whose} has a vector that {problem}" for problem in _vector_problems(passage, dimension, dialect))
+        problems = _vector_problems(passage.vector, dimension, dialect)
+        yield from (f"{whose} has a vector that {problem}" for problem in problems)
 
 
 def _token_problems(raw: RawMemory, width: int) -> Iterator[str]:
@@ -209,10 +210,8 @@ def _version_problems(connection: Connection, dimension: int | None) -> Iterator
                 yield f"{name} says nothing, or held until before it began"
         except UNREADABLE as error:
             yield f"{name} cannot be read: {type(error).__name__}: {error}"
-        passage = RawPassage(kind, None, False, fact, vector, None)
-        yield from (
-            f"{name} has a vector that {each}" for each in _vector_problems(passage, dimension, connection.dialect)
-        )
+        problems = _vector_problems(vector, dimension, connection.dialect)
+        yield from (f"{name} has a vector that {each}" for each in problems)
 
 
 def _text_problems(passage: RawPassage, memory: AnyMemory) -> Iterator[str]:
@@ -224,13 +223,13 @@ def _text_problems(passage: RawPassage, memory: AnyMemory) -> Iterator[str]:
         yield "has another text than its memory"
 
 
-def _vector_problems(passage: RawPassage, dimension: int | None, dialect: Dialect) -> Iterator[str]:
-    if passage.vector is None:
+def _vector_problems(stored: object, dimension: int | None, dialect: Dialect) -> Iterator[str]:
+    if stored is None:
         return
-    if not isinstance(passage.vector, bytes) or len(passage.vector) % 4:
+    if not isinstance(stored, bytes) or len(stored) % 4:
         yield "is no row of single-precision numbers"
         return
-    (vector,) = dialect.stacked([passage.vector])
+    (vector,) = dialect.stacked([stored])
     if dimension is not None and len(vector) != dimension:
         yield f"has {len(vector)} numbers instead of {dimension}"
     with np.errstate(all="ignore"):

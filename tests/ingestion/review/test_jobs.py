@@ -79,7 +79,6 @@ def run(memory, clock):
             ReviewJob(scope="c1", reviewed_at=at or clock.now(), conversation=TALK, reviews=reviews),
             judge=judge or LanguageModelJudge(model),
             settings=settings or ReviewSettings(),
-            embed=inside(memory).embedder.current().embed_documents,
         )
         with inside(memory).ledger.transaction():
             return written(memory, changes, at or clock.now(), settings or ReviewSettings()), model
@@ -251,7 +250,7 @@ class TestTheJob:
         changes = due_reviews(
             inside(memory).store,
             ReviewJob(scope="c1", reviewed_at=clock.now(), conversation=TALK, reviews=(pending(*ids, at=clock.now()),)),
-            judge=LanguageModelJudge(model), settings=ReviewSettings(), embed=inside(memory).embedder.current().embed_documents,
+            judge=LanguageModelJudge(model), settings=ReviewSettings(),
         )  # fmt: skip
         assert [key.id for key in changes] == ["e0", f"e{BATCH}"]
 
@@ -349,7 +348,6 @@ def prepared(memory, clock):
         ReviewJob(scope="c1", reviewed_at=clock.now(), conversation=TALK, reviews=(pending("e1", at=clock.now()),)),
         judge=LanguageModelJudge(ScriptedLanguageModel([ratings(("M1", "good"))])),
         settings=ReviewSettings(),
-        embed=inside(memory).embedder.current().embed_documents,
     )
 
 
