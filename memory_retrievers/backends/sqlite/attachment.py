@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memory_retrievers.backends import processes
 from memory_retrievers.backends.files import Access, is_full, make_file, refusal
@@ -26,9 +26,6 @@ from memory_retrievers.backends.sqlite import schema
 from memory_retrievers.backends.sqlite.connection import check_seal, is_sealed, remove_seal, write_seal
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import BackendError, ConfigurationError, StoreLockedError
-
-if TYPE_CHECKING:
-    from memory_retrievers.backends.sqlite.database import Database
 
 OLDER_LEAVE_WITHIN: Final = 10.0
 """Seconds that processes of an older version of the package get to end before a newer one changes the tables."""
@@ -53,12 +50,7 @@ if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread
 
 
 class AttachedFile:
-    """The file of a database, which other processes may have open too.
-
-    Raises:
-        StoreLockedError: Nothing can be written there.
-        ConfigurationError: Something else stands in the place of a file or directory beside it.
-    """
+    """The file of a database, which other processes may have open too; errors as of an :class:`Attachment`."""
 
     def __init__(self, path: Path, *, access: Access, read_only: bool) -> None:
         self._path = path
@@ -75,6 +67,11 @@ class AttachedFile:
     def is_gone(self, holder: str) -> bool:
         """Return True if the handle of this id is closed, or its process has ended."""
         return self._attachment is not None and self._attachment.is_gone(holder)
+
+    def ask_before_forks(self, part: Callable[[], Callable[[], None] | None]) -> None:
+        """Let a method of the database be called before every fork of this process."""
+        self.part = weakref.WeakMethod(part)
+        _open.add(self)
 
     @contextmanager
     def coming(self) -> Iterator[None]:
@@ -245,22 +242,19 @@ def _check_seal(path: Path) -> None:
 
 # A child that inherited a connection could open no other one on the same file safely, since SQLite would take the locks
 # of its parent for its own; and even to close the inherited one may harm the parent. So they are closed before a fork.
-_open: weakref.WeakSet[Database] = weakref.WeakSet()
+_open: weakref.WeakSet[AttachedFile] = weakref.WeakSet()
 _parted: list[Callable[[], None]] = []
 _still_used: list[Path] = []
 
 
-def ask_before_forks(database: Database) -> None:
-    """Let a database be asked before every fork of this process."""
-    _open.add(database)
-
-
 def _before() -> None:
-    for database in list(_open):
-        if (go_on := database.part_before_fork()) is not None:
+    for file in list(_open):
+        if (part := file.part()) is None:
+            continue  # the database has just gone
+        if (go_on := part()) is not None:
             _parted.append(go_on)
         else:
-            _still_used.append(database.place)
+            _still_used.append(file.place)
 
 
 def _after_in_parent() -> None:

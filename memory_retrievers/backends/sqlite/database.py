@@ -17,7 +17,7 @@ from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sql.requests import note_request, under_way
 from memory_retrievers.backends.sqlite import connection as connections
 from memory_retrievers.backends.sqlite import schema
-from memory_retrievers.backends.sqlite.attachment import FORK_PAUSE, AttachedFile, ask_before_forks, make
+from memory_retrievers.backends.sqlite.attachment import FORK_PAUSE, AttachedFile, make
 from memory_retrievers.backends.sqlite.connection import (
     SQLITE_ERRORS,
     Connection,
@@ -68,8 +68,8 @@ class Database:
         self._file = None if path is None else AttachedFile(path, access=access, read_only=read_only)
         with wrapped(path), nullcontext() if self._file is None else self._file.coming():
             self._writer: Connection | None = self._connect(migrate=True)
-        if path is not None:
-            ask_before_forks(self)
+        if self._file is not None:
+            self._file.ask_before_forks(self.part_before_fork)
 
     @property
     def is_writing(self) -> bool:
@@ -87,14 +87,7 @@ class Database:
 
     @contextmanager
     def write(self, *scopes: str) -> Iterator[Connection]:  # noqa: ARG002 - one writes at a time anyway
-        """Open a write transaction: committed at the end, rolled back on any exception.
-
-        One inside another joins it and is committed with it; if it fails, what it wrote is undone, even if the outer
-        one goes on. Other threads and processes wait for their turn.
-
-        Raises:
-            StoreLockedError: Another process has been writing for too long; nothing was written.
-        """
+        """See ``sql.connection.Database``; StoreLockedError if another process has been writing for too long."""
         self._require_writable()
         with self._writing, wrapped(self._path):
             writer = self._writing_connection()
@@ -226,12 +219,7 @@ class Database:
             yield f"row {row} of the table {table} belongs to a row of {parent} that is not there"
 
     def compact(self) -> None:
-        """Rewrite the file and empty its log, so that only bytes of current data are left.
-
-        Raises:
-            ConfigurationError: A transaction of this thread is still open.
-            BackendError: Another reader kept the log from being emptied; a later call may.
-        """
+        """See ``sql.connection.Database``: the file is rewritten and its log emptied, unless it is being read."""
         self._require_writable()
         with self._writing, wrapped(self._path):
             writer = self._writing_connection()
@@ -243,11 +231,7 @@ class Database:
                     raise BackendError(f"{self._path} is still being read, so its log could not be emptied: try again")
 
     def copy_to(self, file: Path) -> None:
-        """Write all committed data to a file in a new directory, as of one point in time.
-
-        Raises:
-            BackendError: The copy failed, and nothing was left of it.
-        """
+        """See ``sql.connection.Database``; of a copy that failed nothing is left."""
         with (
             new_directory(file.parent, becoming="a copy", access=self._access) as directory,
             self.read() as source,
@@ -304,12 +288,6 @@ class Database:
             return None
         self._disconnect()
         return go_on
-
-    @property
-    def place(self) -> Path:
-        """The file, without links."""
-        assert self._file is not None  # noqa: S101 - only those on disk are asked
-        return self._file.place
 
     def _connect(self, *, migrate: bool = False, durable: bool = False) -> Connection:
         if self._read_only and self._path is not None:
