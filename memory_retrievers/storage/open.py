@@ -83,7 +83,8 @@ def on_server(
 
     Raises:
         MissingExtraError: psycopg is not installed.
-        ConfigurationError: A newer version of the package made the tables, or they cannot be made.
+        ConfigurationError: A newer version of the package made the tables, they cannot be made, the address cannot be
+            read, or there are too few connections.
         StoreLockedError: The server takes no writes.
         BackendError: The database cannot be reached.
     """

@@ -133,12 +133,6 @@ class Database:
         within: Confine every connection to this scope and those below it: where the role does not own the tables,
             PostgreSQL shows it no row of any other.
         read_only: Only look into tables that are there, also those of a standby.
-
-    Raises:
-        ConfigurationError: A newer version of the package made the tables, they cannot be made, the address cannot be
-            read, or there are too few connections.
-        StoreLockedError: The server takes no writes.
-        BackendError: The database cannot be reached.
     """
 
     home: Path | None = None
@@ -315,11 +309,7 @@ class Database:
             guards.compact_samples(connection)
 
     def copy_to(self, file: Path) -> None:
-        """See ``sql.connection.Database``.
-
-        Raises:
-            ConfigurationError: Always: PostgreSQL has better ways.
-        """
+        """See ``sql.connection.Database``; always refused: PostgreSQL has better ways."""
         raise ConfigurationError(
             f"a PostgreSQL store is not copied to {file}: back it up with pg_dump or pg_basebackup, or write its "
             "memories to a file with export"

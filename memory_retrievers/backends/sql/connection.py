@@ -165,7 +165,10 @@ class Database(Protocol):
         """Its SQL dialect."""
 
     def write(self, *scopes: str) -> AbstractContextManager[Connection]:
-        """Open a write transaction: committed at the end, rolled back on any exception; nested ones join it.
+        """Open a write transaction: committed at the end, rolled back on any exception.
+
+        One inside another joins it and is committed with it; if it fails, what it wrote is undone, even if the outer
+        one goes on.
 
         Args:
             *scopes: Scopes within which all changes are made. Other writers to them wait until it ends. None given
@@ -226,7 +229,7 @@ class Database(Protocol):
         """
 
     def copy_to(self, file: Path) -> None:
-        """Write all committed data to a file in a new directory, which can be opened as a store.
+        """Write all committed data to a file in a new directory, as of one moment, which can be opened as a store.
 
         Raises:
             ConfigurationError: The directory is in use, or cannot be made, or the database is copied in another way.
