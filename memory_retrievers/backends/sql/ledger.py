@@ -156,10 +156,9 @@ class SQLLedger(StoredRecords, StoredPassages):
 
     def remove_passages(self, passages: Sequence[int]) -> None:
         """Delete passages and keep their memories."""
+        gone = {"ids": self.dialect.listed(passages)}
         with self.database.write() as connection:
-            dialect = connection.dialect
-            gone = {"ids": dialect.listed(passages)}
-            connection.execute(f"DELETE FROM passages WHERE {dialect.among('id', ':ids')}", gone)
+            connection.execute(f"DELETE FROM passages WHERE {self.dialect.among('id', ':ids')}", gone)
 
     def remove(self, keys: Sequence[MemoryKey]) -> int:
         """Delete memories and every trace of them; returns how many existed.
@@ -301,25 +300,24 @@ class SQLOpenEpisodes(Part):
         """Read messages by their rows, ascending; those that are queued no more are left out."""
         if not rows:
             return []
-        with self.database.read() as connection:
-            dialect = connection.dialect
-            found = connection.execute(
-                f"""SELECT m.row, s.scope, m.conversation, m.id, m.role, m.content, m.timestamp, m.vector, m.tokens
-                FROM queued_messages m JOIN scopes s ON s.id = m.scope_id
-                WHERE {dialect.among("m.row", ":ids")} ORDER BY m.row""",
-                {"ids": dialect.listed(rows)},
-            ).fetchall()
-            return [
-                OpenMessage(
-                    row=row,
-                    scope=scope,
-                    conversation=conversation or None,
-                    id=its_id,
-                    message=Message.trusted({"role": role, "content": content, "timestamp": moment(timestamp)}),
-                    embedded=None if vector is None else Embedded(dialect.stacked([vector])[0], tokens),
-                )
-                for row, scope, conversation, its_id, role, content, timestamp, vector, tokens in found
-            ]
+        dialect = self.dialect
+        found = self.query(
+            f"""SELECT m.row, s.scope, m.conversation, m.id, m.role, m.content, m.timestamp, m.vector, m.tokens
+            FROM queued_messages m JOIN scopes s ON s.id = m.scope_id
+            WHERE {dialect.among("m.row", ":ids")} ORDER BY m.row""",
+            {"ids": dialect.listed(rows)},
+        )
+        return [
+            OpenMessage(
+                row=row,
+                scope=scope,
+                conversation=conversation or None,
+                id=its_id,
+                message=Message.trusted({"role": role, "content": content, "timestamp": moment(timestamp)}),
+                embedded=None if vector is None else Embedded(dialect.stacked([vector])[0], tokens),
+            )
+            for row, scope, conversation, its_id, role, content, timestamp, vector, tokens in found
+        ]
 
     def keep_vectors(self, scopes: Sequence[str], vectors: Mapping[int, Embedded]) -> None:
         """Store the vectors of messages by row; of those that are queued no more nothing is stored."""

@@ -203,17 +203,16 @@ class SQLOverview(Part):
 
     def queues(self, within: str | None, *, limit: int) -> list[QueuedConversation]:
         """List the conversations that wait, in a scope and those below it or in all, the longest waiting first."""
-        with self.database.read() as connection:
-            found = connection.execute(
-                f"""SELECT s.scope, m.conversation, count(*), min(m.timestamp) FROM queued_messages m
-                JOIN scopes s ON s.id = m.scope_id WHERE {_within(within)}
-                GROUP BY s.scope, m.conversation ORDER BY min(m.timestamp), s.scope, m.conversation LIMIT :limit""",
-                _scope_values(within) | {"limit": limit},
-            )
-            return [
-                QueuedConversation(scope, conversation or None, messages, moment(oldest))
-                for scope, conversation, messages, oldest in found
-            ]
+        found = self.query(
+            f"""SELECT s.scope, m.conversation, count(*), min(m.timestamp) FROM queued_messages m
+            JOIN scopes s ON s.id = m.scope_id WHERE {_within(within)}
+            GROUP BY s.scope, m.conversation ORDER BY min(m.timestamp), s.scope, m.conversation LIMIT :limit""",
+            _scope_values(within) | {"limit": limit},
+        )
+        return [
+            QueuedConversation(scope, conversation or None, messages, moment(oldest))
+            for scope, conversation, messages, oldest in found
+        ]
 
     def pending_reviews(self, within: str | None) -> int:
         """Count the retrievals of a scope and those below it, or of all, that wait for their review."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -11,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from memory_retrievers.backends.files import PRIVATE, Access, wider
+from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.sql.verification import TableState, state_of_tables
 from memory_retrievers.backends.sqlite import connection as connections
 from memory_retrievers.backends.sqlite import schema
-from memory_retrievers.backends.sqlite.connection import Connection, check_seal, has_log, wrapped
+from memory_retrievers.backends.sqlite.connection import Connection, check_seal, has_log, log_size, wrapped
 from memory_retrievers.backends.sqlite.database import Database
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models.contents import VerificationReport
@@ -58,7 +58,7 @@ def state_of_file(path: Path, *, is_used: bool) -> FileState:
         with wrapped(path):  # SQLite makes a file beside one with a log, to share it with writers
             return _seen(path, connections.look_into(path)[0])
     except BackendError as error:
-        return FileState(schema=0, free_bytes=0, log_bytes=_log_of(path), damage=(str(error),), tables=None)
+        return FileState(schema=0, free_bytes=0, log_bytes=log_size(path), damage=(str(error),), tables=None)
 
 
 def _state_at_rest(path: Path) -> FileState | None:
@@ -81,17 +81,11 @@ def _seen(path: Path, opened: Connection) -> FileState:
         connection.execute("PRAGMA busy_timeout = 10000")
         return FileState(
             schema=schema.version_of(connection),
-            free_bytes=_pragma(connection, "freelist_count") * _pragma(connection, "page_size"),
-            log_bytes=_log_of(path),
+            free_bytes=one(connection, "PRAGMA freelist_count") * one(connection, "PRAGMA page_size"),
+            log_bytes=log_size(path),
             damage=tuple(found for (found,) in connection.execute("PRAGMA quick_check(20)") if found != "ok"),
             tables=state_of_tables(lambda statement: _rows(connection, statement)),
         )
-
-
-def _log_of(path: Path) -> int:
-    with contextlib.suppress(FileNotFoundError):
-        return path.with_name(f"{path.name}-wal").stat().st_size
-    return 0
 
 
 def _rows(connection: Connection, statement: str) -> Sequence[Sequence[Any]] | None:
@@ -101,7 +95,3 @@ def _rows(connection: Connection, statement: str) -> Sequence[Sequence[Any]] | N
         if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # no such table or column
             return None
         raise
-
-
-def _pragma(connection: Connection, name: str) -> int:
-    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])

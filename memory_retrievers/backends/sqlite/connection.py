@@ -338,11 +338,16 @@ def is_sealed(path: Path) -> bool:
     return path.with_name(_seal_name(path)).exists()
 
 
-def has_log(path: Path) -> bool:
-    """Return True if a log beside the database holds its latest changes."""
+def log_size(path: Path) -> int:
+    """Bytes of the log beside a database, which holds its latest changes; 0 if there is none."""
     with contextlib.suppress(FileNotFoundError):
-        return path.with_name(f"{path.name}-wal").stat().st_size > 0
-    return False
+        return path.with_name(f"{path.name}-wal").stat().st_size
+    return 0
+
+
+def has_log(path: Path) -> bool:
+    """Return True if there is a log with anything in it."""
+    return log_size(path) > 0
 
 
 def _read_seal(folder: Folder, path: Path) -> bytes | None:

@@ -187,15 +187,10 @@ class Database:
         with self._lock("moving", timeout=0) as is_alone:
             yield is_alone
 
-    @contextmanager
-    def _lock(self, name: str, *, timeout: float) -> Iterator[bool]:
+    def _lock(self, name: str, *, timeout: float) -> AbstractContextManager[bool]:
         """Hold a lock that the processes of the store share; yields False if it cannot be had in time."""
         self._require_writable()
-        if self._file is None:
-            yield True
-            return
-        with self._file.lock(name, timeout=timeout) as is_held:
-            yield is_held
+        return nullcontext(True) if self._file is None else self._file.lock(name, timeout=timeout)
 
     def next_passages(self, connection: sql.Connection, number: int) -> Sequence[int]:
         """Allocate ids for new passages, inside a write transaction."""
