@@ -76,7 +76,16 @@ class Method:
         return {name: getattr(body, name) for name in body.model_fields_set - {"conversation_id"}}
 
     def request(self, memory: object, *given: object, **named: object) -> JsonObject:
-        """The JSON body for a call of this method, on that memory, with these arguments."""
+        """The JSON body for a call of this method.
+
+        Args:
+            memory: On which it was called.
+            given: Positional arguments.
+            named: Arguments by name.
+
+        Raises:
+            ValidationError: An argument breaks a rule.
+        """
         bound = self._signature.bind(memory, *given, **named).arguments
         bound.pop("self")
         if "options" in self._signature.parameters:
