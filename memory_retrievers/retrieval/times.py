@@ -28,8 +28,12 @@ _NEXT_TO: Final = 0.5
 
 _READ: Final = 1_024  # passages that may tell of plans, the newest, of which so many are read at most
 _READ_BESIDE: Final = 256  # newest passages that tell no time and may call a plan off: "The trip is cancelled"
-_NO_NAMES: Final = {"next", "cant", "wont", "dont", "didnt", "moved", "instead", "pm", "uhr"}
-_SAYS_LITTLE: Final = STOP_WORDS | COMMON_WORDS.keys() | PERIOD_WORDS | _NO_NAMES
+_A_NAME: Final = 3  # bytes of the shortest term that may name a plan: "tea", "茶"
+_NO_NAMES: Final = """
+next cant wont dont didnt move cancel postpon chang instead book get got go come can one still just back new also today
+tomorrow need want say ask tell know think good late earli hope like uhr morgen heut
+"""
+_SAYS_LITTLE: Final = STOP_WORDS | COMMON_WORDS.keys() | PERIOD_WORDS | set(_NO_NAMES.split())
 _WEEK, _MONTH = timedelta(days=7), timedelta(days=31)
 _CLOSE: Final = timedelta(days=2)  # a plan for a weekend is one for each of its days, and one for a week is none
 
@@ -93,7 +97,7 @@ def _named_in(text: str) -> set[str]:
     return {
         term
         for term in analyze(text.partition(": ")[2])
-        if len(term) > 1 and term.isalpha() and term not in _SAYS_LITTLE
+        if term.isalpha() and len(term.encode()) >= _A_NAME and term not in _SAYS_LITTLE
     }
 
 

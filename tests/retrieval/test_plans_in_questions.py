@@ -177,11 +177,17 @@ def asked_on(now, said, question):
         ("The coach trip is on Friday", "The coach trip has been cancelled, not enough people"),
         ("Mira macht am Freitag eine Party", "die Party ist abgesagt, sie hat Fieber"),
         ("june has a recorder concert on friday", "junes concert got moved to wednesday, hall is double booked"),
-        ("we have a viewing of harbour road on friday", "harbour road is off, they let it to someone else"),
+        ("they offered us harbour road, we move on friday", "harbour road is off, they let it to someone else"),
     ],
 )
 def test_what_calls_a_plan_off_is_told_beside_it(plan, news):
-    said = {plan: 3, news: 1, "They cancelled my favourite series": 1, "I can't find my keys": 1, "I like rain": 1}
+    said = {
+        plan: 3,
+        news: 1,
+        "They cancelled my favourite series": 1,
+        "I can't find my keys": 1,
+        "They moved the soft play on us": 1,
+    }
     assert asked_on(NOW, said, "What do I have today?") == {plan, news}
 
 
