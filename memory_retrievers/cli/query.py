@@ -39,7 +39,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.filters import FilterOptions, SearchOptions
 from memory_retrievers.models.memories import ANSWER_FIELDS
-from memory_retrievers.retrieval.markdown import nothing_told
+from memory_retrievers.retrieval.markdown import empty_block_text
 from memory_retrievers.retrieval.results import PROFILE_TOKENS, parse_detail
 from memory_retrievers.settings import RetrievalSettings
 
@@ -131,7 +131,7 @@ def _retrieve(
                 print_explained(explained)
             return
         result = memory.retrieve(query, scope=at.scope, **options, record=False)
-    markdown = result.to_markdown(level, max_tokens=max_tokens) or nothing_told(result, max_tokens)
+    markdown = result.to_markdown(level, max_tokens=max_tokens) or empty_block_text(result, max_tokens)
     print_answer(result.to_dict() if as_json else markdown)
 
 
@@ -203,7 +203,7 @@ def _profile(
     """Print what a model should always know: guidelines, identity, preferences and pinned facts."""
     with to_look_into(at.store) as memory:
         result = memory.profile(at.scope)
-    markdown = result.to_markdown(max_tokens=max_tokens) or nothing_told(result, max_tokens)
+    markdown = result.to_markdown(max_tokens=max_tokens) or empty_block_text(result, max_tokens)
     print_answer(result.to_dict() if as_json else markdown)
 
 

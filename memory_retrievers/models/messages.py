@@ -163,10 +163,10 @@ def _block_text(block: Mapping[str, object], *, include_tools: bool) -> str:
         given = block.get("args")
         arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
         return f"[tool call: {block.get('name')} {arguments}]"
-    told = (
+    medium = (
         _KINDS.get(str(block.get("mime_type")).partition("/")[0], "file") if kind == "media" else _KINDS.get(str(kind))
     )
-    return f"[{told}]" if told else ""
+    return f"[{medium}]" if medium else ""
 
 
 def _block_texts(blocks: Iterable[Mapping[str, object]], *, include_tools: bool) -> list[str]:

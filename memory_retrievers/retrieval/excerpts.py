@@ -17,7 +17,7 @@ from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.markdown import RenderPlan, days, fact_lines, speaker, two_sections
 from memory_retrievers.retrieval.question import asks_for_list
 from memory_retrievers.text.analysis import analyze, one_line
-from memory_retrievers.text.duplicates import COMPARED_CHARACTERS, SAME_TALK, told_again
+from memory_retrievers.text.duplicates import COMPARED_CHARACTERS, SAME_TALK, said_again
 
 REPETITION: Final = 0.985
 """Discount of each further turn of an episode: evidence for one query is often scattered over episodes."""
@@ -225,4 +225,4 @@ def repeated_talks(hits: Sequence[RetrievedMemory[EpisodicMemory]], query: str) 
         if has_words or around == messages:  # else the rest of the episode may be what answers
             people = frozenset(message.role for message in around if is_of_user(message.role)) - {"user"}
             talks.setdefault(people, {})[hit.memory.key] = talk
-    return {[*each][place] for each in talks.values() for place in told_again([*each.values()])}
+    return {[*each][place] for each in talks.values() for place in said_again([*each.values()])}

@@ -180,7 +180,7 @@ def tells_details(detail: DetailLevel, *, rank: int, key_moment: bool) -> bool:
 NO_MEMORIES = "No relevant memories found."  # answer of a tool in place of an empty block
 
 
-def nothing_told(found: Sized, max_tokens: int | None) -> str:
+def empty_block_text(found: Sized, max_tokens: int | None) -> str:
     """Text in place of an empty block: what has not been found is told from what does not fit."""
     if not len(found) or max_tokens is None:
         return NO_MEMORIES

@@ -198,7 +198,7 @@ class HybridRetriever:
         for kind, ranking in rankings.items():
             of_kind = [row for row, memory in memories.items() if memory.kind is kind]
             vectors |= vectors_of(of_kind, ranking.fused, self._store)
-        told = [(memory.key, _told_at(memory), vectors[row]) for row, memory in memories.items() if row in vectors]
+        told = [(memory.key, _dated_at(memory), vectors[row]) for row, memory in memories.items() if row in vectors]
         known = [(at, vector) for key, at, vector in told if key in above]
         least = same_matter(self._store.embedder.id)
 
@@ -345,7 +345,7 @@ def _repeated(result: RetrievalResult, request: RetrievalRequest) -> set[MemoryK
     return repeated_talks(result.episodic, request.query) if _leaves_repetitions_out(request) else set()
 
 
-def _told_at(memory: AnyMemory) -> datetime:
+def _dated_at(memory: AnyMemory) -> datetime:
     """When what a memory says was so."""
     return memory.valid_at if isinstance(memory, SemanticMemory) else memory.end_at
 

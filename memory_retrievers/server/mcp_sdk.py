@@ -217,7 +217,7 @@ class _Course:
 
     def __init__(self, tell: _Tell | None) -> None:
         self._tell = tell
-        self._told = 0
+        self._last_done = 0
         self._loop = asyncio.get_running_loop()
         self.is_ended = False
 
@@ -228,8 +228,8 @@ class _Course:
     def _watch(self, done: int, total: int) -> None:
         if self.is_ended:
             raise asyncio.CancelledError
-        if self._tell is not None and done > self._told:  # the protocol wants it to rise
-            self._told = done
+        if self._tell is not None and done > self._last_done:  # the protocol wants it to rise
+            self._last_done = done
             # not waited for: a client that is slow to read must not hold up a transaction
             asyncio.run_coroutine_threadsafe(self._tell(done, total), self._loop)
 

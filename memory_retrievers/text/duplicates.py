@@ -200,7 +200,7 @@ def _in_turn(texts: Sequence[_Compared]) -> Iterator[tuple[int, int]]:
                 yield one, other
 
 
-def told_again(talks: Sequence[str]) -> list[int]:
+def said_again(talks: Sequence[str]) -> list[int]:
     """Positions of the talks of which a later one tells the same, as of a question that is asked again, and its answer.
 
     A later one has every number, name and negation, and of the other words :data:`SAME_TALK` of the shorter one's; the
@@ -209,7 +209,7 @@ def told_again(talks: Sequence[str]) -> list[int]:
     Args:
         talks: What was said, oldest first; of longer ones nothing is compared.
 
-    >>> told_again(["Where do I live? In Lyon.", "I moved to Nice.", "Tell me, where do I live? You live in Lyon."])
+    >>> said_again(["Where do I live? In Lyon.", "I moved to Nice.", "Tell me, where do I live? You live in Lyon."])
     [0]
     """
     terms = [frozenset(analyze(talk) if len(talk) <= COMPARED_CHARACTERS else ()) for talk in talks]

@@ -133,8 +133,8 @@ def language_of(words: Iterable[str], *, english: frozenset[str]) -> str | None:
     if not hits:
         return None
     ((name, most), *others) = hits.most_common(2)
-    is_told = most >= _ENOUGH and most > own and all(most > other for _, other in others)
-    return name if is_told else None
+    is_clear = most >= _ENOUGH and most > own and all(most > other for _, other in others)
+    return name if is_clear else None
 
 
 def languages_of_terms(holding: Mapping[str, int], *, english: frozenset[str]) -> Counter[str]:

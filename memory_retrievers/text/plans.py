@@ -275,20 +275,20 @@ def _in_so_many(match: re.Match[str], today: datetime) -> Period:
     return back(of, -count, today) if of in {MONTH, YEAR} else _on(count, today)
 
 
-def _told(match: re.Match[str]) -> dict[str, str]:
+def _groups_of(match: re.Match[str]) -> dict[str, str]:
     """What the named groups of a match tell, ``day_`` as ``day``."""
     return {name.rstrip("_"): word for name, word in match.groupdict().items() if word}
 
 
 def _days_from(match: re.Match[str], today: datetime) -> Period | None:
     """A day so many days or weeks from another one; all of them, where something lasts for so long."""
-    told = _told(match)
-    if ("lasts" in told or " on " in match[0]) and is_past(match):
+    named = _groups_of(match)
+    if ("lasts" in named or " on " in match[0]) and is_past(match):
         return None
-    first = _on(DAYS_ON[base], today) if (base := told["base"]) in DAYS_ON else _weekday(WEEKDAYS[base], today)
-    days = days_of(told["count"], told["unit"]) if "count" in told else 14 if "quinze" in match[0] else 7
+    first = _on(DAYS_ON[base], today) if (base := named["base"]) in DAYS_ON else _weekday(WEEKDAYS[base], today)
+    days = days_of(named["count"], named["unit"]) if "count" in named else 14 if "quinze" in match[0] else 7
     last = _on(days, first.since)
-    return Period(first.since, last.since) if "lasts" in told else last
+    return Period(first.since, last.since) if "lasts" in named else last
 
 
 def _part_of(words: str, whole: Period) -> Period:
@@ -315,12 +315,12 @@ def _months_soon(match: re.Match[str], today: datetime) -> list[Period]:
 
 def _of_next_year(match: re.Match[str], today: datetime) -> Period | None:
     """A month or a day of the next year; what was in the last one is no plan."""
-    told = _told(match)
-    if "last" in told:
+    named = _groups_of(match)
+    if "last" in named:
         return None
-    month = MONTHS.get(told["month"]) or count_of(told["month"])
-    since = datetime(today.year + 1, month, int(told.get("day", 1)), tzinfo=today.tzinfo)
-    return _on(0, since) if "day" in told else Period(since, months_on(since, 1))
+    month = MONTHS.get(named["month"]) or count_of(named["month"])
+    since = datetime(today.year + 1, month, int(named.get("day", 1)), tzinfo=today.tzinfo)
+    return _on(0, since) if "day" in named else Period(since, months_on(since, 1))
 
 
 def _date(day: str, month: int, year: str | None, today: datetime) -> Period:

@@ -191,7 +191,7 @@ def still_known(context: ToolContext, text: str, *, level: ResponseLevel, is_fac
     except MemoryRetrieversError:  # what was deleted is deleted
         return {}
     said = {
-        _told(hit.memory.messages[place]): hit.memory
+        _as_said(hit.memory.messages[place]): hit.memory
         for hit in found.episodic
         if hit.relevance >= _LIKELY and not (hit.memory.is_open and under_way.get())  # whose end no request can know
         for match in hit.matches
@@ -210,7 +210,7 @@ def still_known(context: ToolContext, text: str, *, level: ResponseLevel, is_fac
     return {"still_known": known, "hint": _HINT} if known else {}
 
 
-def _told(message: Message) -> str:
+def _as_said(message: Message) -> str:
     is_named = is_of_user(message.role) and message.role.casefold() != "user"
     return one_line(f"{message.role}: {message.content}" if is_named else message.content)
 

@@ -13,7 +13,7 @@ from pydantic.json_schema import JsonSchemaValue
 from memory_retrievers.models import Category, DetailLevel, JsonObject, ResponseLevel
 from memory_retrievers.models.filters import MinRelevance, SearchOptions
 from memory_retrievers.protocols import Retrieved, scene_memory_of
-from memory_retrievers.retrieval.markdown import nothing_told
+from memory_retrievers.retrieval.markdown import empty_block_text
 from memory_retrievers.retrieval.request import parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.settings import SCENE_BUDGET
@@ -155,7 +155,7 @@ def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) ->
         found=result.to_dict(),
         block=lambda: (
             _shown(result, arguments.response_level).to_markdown(_detail(arguments), max_tokens=arguments.max_tokens)
-            or nothing_told((*result.semantic, *result.episodic), arguments.max_tokens)
+            or empty_block_text((*result.semantic, *result.episodic), arguments.max_tokens)
         ),
     )
 

@@ -14,7 +14,7 @@ from memory_retrievers.text.duplicates import (
     contradictory,
     discriminating_tokens,
     is_duplicate,
-    told_again,
+    said_again,
 )
 
 SETTINGS = IngestionSettings()
@@ -335,8 +335,8 @@ def test_the_texts_of_a_block_are_taken_apart_once_each(monkeypatch):
 
 @pytest.mark.parametrize(("earlier", "later"), OTHER_DETAILS)
 def test_a_talk_of_other_numbers_names_or_negations_is_not_told_again(earlier, later):
-    assert 0 not in told_again([f"{earlier}. Noted!", f"{later}. Noted!"]) or "not" in later
-    assert told_again([f"{earlier}. Noted!", f"{earlier}. I see!"]) == [0]
+    assert 0 not in said_again([f"{earlier}. Noted!", f"{later}. Noted!"]) or "not" in later
+    assert said_again([f"{earlier}. Noted!", f"{earlier}. I see!"]) == [0]
 
 
 _BEGINNINGS = ["User", "The user", "Anna's brother", "Our dog", "user/1"]
