@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, timedelta, tzinfo
 from functools import lru_cache
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 from zoneinfo import ZoneInfo
 
 import pydantic
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models.fields import OWN_CATEGORY, Category
 from memory_retrievers.models.scenes import MOST_SHIFTS
 
@@ -51,7 +51,26 @@ def checked_zone(name: object) -> str:
     return str(name)
 
 
-class RetrievalSettings(BaseModel):
+class _Settings(BaseModel):
+    """Base of all settings: immutable, without fields other than its own, and checked when they are made.
+
+    Raises:
+        ValidationError: A value breaks a rule, or there is no such setting.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - what each class takes
+        try:
+            super().__init__(**given)
+        except pydantic.ValidationError as error:
+            raise ValidationError.from_pydantic(error) from error
+
+    # as that of pydantic itself: what reads a file or a field of a model names the place of what is wrong
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+
+class RetrievalSettings(_Settings):
     """Settings of search, fusion, re-ranking and display.
 
     ``RetrievalSettings()`` is the default, with a vector for every message; :meth:`light` has one for every episode,
@@ -109,8 +128,6 @@ class RetrievalSettings(BaseModel):
         fact_display_length: Longer facts are cut with ``…`` in markdown; None shows facts as specified: whole, and
             counting the conversations they are from even if there are none.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     passages: Literal["summary", "turns"] = "turns"
     fusion: Literal["relative_score", "rrf"] = "relative_score"
@@ -188,7 +205,7 @@ def _own(categories: dict[str, str]) -> dict[str, str]:
     return categories
 
 
-class IngestionSettings(BaseModel):
+class IngestionSettings(_Settings):
     """Settings of how messages become episodes, and episodes facts.
 
     ``IngestionSettings()`` is the default; ``IngestionSettings.reference()`` differs in what counts as the same memory,
@@ -220,8 +237,6 @@ class IngestionSettings(BaseModel):
             it; what it answers, and that it follows no instruction in a conversation, stays in its prompt all the same.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     min_messages: Annotated[int, Field(ge=1)] = 5
     window: Annotated[int, Field(ge=1)] = 20
     doubled_window: Annotated[int, Field(ge=1)] = 40
@@ -247,14 +262,12 @@ class IngestionSettings(BaseModel):
         return cls(compare_details=False, idle_after=None, by_conversation=False)
 
 
-class ReviewSettings(BaseModel):
+class ReviewSettings(_Settings):
     """Settings of the review of retrieved memories.
 
     Attributes:
         min_days: Whole days since the last review before another counts (specification §2.14).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     min_days: Annotated[int, Field(ge=0)] = 1
 
@@ -266,7 +279,7 @@ SCENE_BUDGET: Final = 10_000
 """Tokens that a scene may take where nothing else is said."""
 
 
-class SceneSettings(BaseModel):
+class SceneSettings(_Settings):
     """Settings of a ``<scene_memory>`` block: what to show, and what to drop if it does not fit.
 
     ``SceneSettings()`` is the default.
@@ -286,8 +299,6 @@ class SceneSettings(BaseModel):
         later_messages: From so many on it is ``...Later...``.
         much_later_messages: From so many on it is ``...Much later...``.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     budget_policy: Literal["recent", "upstream"] = "recent"
     trajectories: bool = False
@@ -309,7 +320,7 @@ class SceneSettings(BaseModel):
         return self
 
 
-class ToolSettings(BaseModel):
+class ToolSettings(_Settings):
     """Limits and defaults of the memory tools.
 
     ``ToolSettings()`` is the default. A memory that is opened without ``tools`` has those :meth:`from_environment`,
@@ -343,8 +354,6 @@ class ToolSettings(BaseModel):
             for, and take about 9 kB each meanwhile.
         import_max_depth: So deep may its values be nested; the metadata of a memory may be 255 deep.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     batch_max_size: Annotated[int, Field(ge=1, le=1_000)] = 100
     search_default_top_k: Annotated[int, Field(ge=1, le=1_000)] = 10

@@ -2,7 +2,6 @@
 
 import json
 
-import pydantic
 import pytest
 
 from memory_retrievers import AgentMemory, IngestionSettings, Message, SemanticMemory, ValidationError
@@ -135,7 +134,7 @@ def test_the_language_model_is_told_of_them_and_may_say_them(open_memory, clock)
     ],
 )
 def test_names_and_words_keep_to_rules(given, problem):
-    with pytest.raises(pydantic.ValidationError, match=problem):
+    with pytest.raises(ValidationError, match=problem):
         IngestionSettings(categories=given)
 
 

@@ -16,6 +16,7 @@ from memory_retrievers import (
     Message,
     ValidationError,
 )
+from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, SceneSettings, ToolSettings
 from memory_retrievers.testing import HashEmbedder
 
 BAD_SCOPES = [
@@ -398,3 +399,19 @@ def test_what_a_property_of_a_subclass_lacks_is_told():
     said = r"^'OfShop' object has no attribute 'name_of_shop'$"
     with OfShop.in_memory(embedder=HashEmbedder()) as memory, pytest.raises(AttributeError, match=said):
         memory.shop  # noqa: B018 - it is read
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "named"),
+    [
+        (RetrievalSettings, {"dense_weight": 2}, "^dense_weight: "),
+        (RetrievalSettings, {"magic": 1}, "^magic: "),
+        (IngestionSettings, {"window": "x"}, "^window: "),
+        (ReviewSettings, {"min_days": -1}, "^min_days: "),
+        (SceneSettings, {"leading_up_messages": 1}, "^current_scene_messages must not be above leading_up_messages$"),
+        (ToolSettings, {"max_tags": -1}, "^max_tags: "),
+    ],
+)
+def test_a_setting_that_breaks_a_rule_is_one_of_our_errors(kind, given, named):
+    with pytest.raises(ValidationError, match=named):
+        kind(**given)

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-import pydantic
 import pytest
 
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
@@ -108,7 +107,7 @@ def test_moments_are_the_same_in_every_zone(in_tokyo):
 
 @pytest.mark.parametrize("name", ["Mars/Phobos", "", "../etc/passwd", "/etc/passwd", "Europe", "A" * 5_000, "UTC\0"])
 def test_an_unknown_zone_is_refused_with_what_to_do(name):
-    with pytest.raises(pydantic.ValidationError, match="give a name such as 'Europe/Berlin'") as caught:
+    with pytest.raises(ValidationError, match="give a name such as 'Europe/Berlin'") as caught:
         RetrievalSettings(time_zone=name)
     assert len(str(caught.value)) < 600
 
