@@ -88,6 +88,7 @@ class MemoryRetriever(BaseRetriever):
         verbose: bool = False,
     ) -> None:
         super().__init__(callback_manager=callback_manager, verbose=verbose)
+        self._memory = checked_memory(memory)
         self._scope, self._time_zone = checked_scope(scope), checked_zone(time_zone)
         options = SearchOptions(
             min_relevance=parse_relevance(min_relevance),
@@ -102,7 +103,7 @@ class MemoryRetriever(BaseRetriever):
         options["tags"] = Filters.parse(options).tags  # an iterator is read once
         self._find = partial(
             find_documents,
-            checked_memory(memory),
+            self._memory,
             k=parse_k(k),
             detail=parse_detail(detail),
             with_scores=with_scores,
@@ -114,7 +115,7 @@ class MemoryRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         scope = scope_of(self._scope)
         # where a tool of that chat asks, it is the question, no memory; what was told is one
-        asked = [each for each in asked_last(self._find.args[0], scope) if _ASKS.search(each.content)]
+        asked = [each for each in asked_last(self._memory, scope) if _ASKS.search(each.content)]
         options = SearchOptions(time_zone=zone_of(self._time_zone), in_prompt=asked)
         return [*map(_node, self._find(query_bundle.query_str, scope=scope, **options))]
 
