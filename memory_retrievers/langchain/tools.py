@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, Self, TypeAlias, Unpack
@@ -87,9 +86,6 @@ class RegistryTool(ScopedByConfig, BaseTool):
         except FAILURES as error:
             raise ToolException(failure(self.spec, context, arguments, error).content) from error
         return output.content, output.artifact
-
-    async def _arun(self, arguments: Mapping[str, object], *, config: RunnableConfig) -> ContentAndArtifact:
-        return await asyncio.to_thread(self._run, arguments, config=config)
 
 
 class RetrieveMemoryTool(RegistryTool):
