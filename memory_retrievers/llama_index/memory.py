@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, TypedDict, Unpack
 from weakref import WeakValueDictionary
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
@@ -51,6 +51,23 @@ from memory_retrievers.text.analysis import estimate_tokens
 
 DEFAULT_TOKEN_LIMIT: Final = 20_000
 """Tokens of recent turns: about what LlamaIndex's own ``Memory`` leaves to the chat."""
+
+
+class ChatOptions(TypedDict, total=False):
+    """Options of :meth:`ConversationMemory.from_defaults`, which are attributes of that class."""
+
+    episodic_limit: int
+    semantic_limit: int
+    detail: DetailLevel | str
+    min_relevance: MinRelevance
+    max_tokens: int | None
+    token_limit: int
+    message_limit: int | None
+    process: Process
+    placement: Literal["tail", "system"]
+    session_id: str | None
+    token_counter: Callable[[str], int]
+    time_zone: str | None
 
 
 class ConversationMemory(BaseMemory):
@@ -150,18 +167,7 @@ class ConversationMemory(BaseMemory):
         scope: str,
         path: str | Path | None = None,
         chat_history: Sequence[ChatMessage | Message] | None = None,
-        episodic_limit: int = 5,
-        semantic_limit: int = 20,
-        detail: DetailLevel | str = DetailLevel.AUTO,
-        min_relevance: MinRelevance = "auto",
-        max_tokens: int | None = MAX_TOKENS,
-        token_limit: int = DEFAULT_TOKEN_LIMIT,
-        message_limit: int | None = None,
-        process: Process = "background",
-        placement: Literal["tail", "system"] = "tail",
-        session_id: str | None = None,
-        token_counter: Callable[[str], int] = estimate_tokens,
-        time_zone: str | None = None,
+        **attributes: Unpack[ChatOptions],
     ) -> Self:
         """A conversation memory; the arguments are its attributes.
 
@@ -171,18 +177,7 @@ class ConversationMemory(BaseMemory):
             path: As the attribute; beside ``memory`` it only says where a restored object finds the store.
             chat_history: The chat so far, such as ``memory.transcript`` gives it; it is not stored for good, see
                 :meth:`set`.
-            episodic_limit: As the attribute.
-            semantic_limit: As the attribute.
-            detail: As the attribute.
-            min_relevance: As the attribute.
-            max_tokens: As the attribute.
-            token_limit: As the attribute.
-            message_limit: As the attribute.
-            process: As the attribute.
-            placement: As the attribute.
-            session_id: As the attribute.
-            token_counter: As the attribute.
-            time_zone: As the attribute.
+            **attributes: Others, by name: see ``ChatOptions``.
 
         Raises:
             ConfigurationError: Neither a memory nor a path was given.
@@ -195,19 +190,8 @@ class ConversationMemory(BaseMemory):
                 memory=memory,
                 path=None if path is None else str(path),
                 scope=scope,
-                episodic_limit=episodic_limit,
-                semantic_limit=semantic_limit,
-                detail=detail,
-                min_relevance=min_relevance,
-                max_tokens=max_tokens,
-                token_limit=token_limit,
-                message_limit=message_limit,
-                process=process,
-                placement=placement,
-                session_id=session_id,
                 messages=copies(as_chat(chat_history or ())),
-                token_counter=token_counter,
-                time_zone=time_zone,
+                **attributes,
             )
 
     def __deepcopy__(self, _memo: object = None) -> Self:
