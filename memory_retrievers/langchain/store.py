@@ -9,10 +9,12 @@ import json
 import logging
 import threading
 import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
+from itertools import accumulate
 from typing import Any, Final, Literal, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
@@ -342,14 +344,9 @@ class JoinedBatches:
 
 def _taken(waiting: list[_Asked]) -> list[_Asked]:
     """Take the first batches that are no more than :data:`MOST_JOINED` operations together, at least one."""
-    number = taken = 0
-    for asked in waiting:
-        number += len(asked.ops)
-        if taken and number > MOST_JOINED:
-            break
-        taken += 1
-    joined = waiting[:taken]
-    del waiting[:taken]
+    sizes = [*accumulate(len(asked.ops) for asked in waiting)]
+    taken = max(1, bisect_right(sizes, MOST_JOINED))
+    joined, waiting[:] = waiting[:taken], waiting[taken:]
     return joined
 
 
