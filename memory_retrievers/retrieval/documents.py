@@ -70,7 +70,7 @@ def documents(
     if detail is DetailLevel.EXCERPTS:
         plan = best_excerpts(facts, episodes, turns=matched_turns(episodes, query=query))
         lines = [
-            _Lines([excerpt_line(message) for message in _at(episode, plan.episodes[place])])
+            [one_line(episode.memory.summary), *map(excerpt_line, _at(episode, plan.episodes[place]))]
             for place, episode in enumerate(episodes)
         ]
     else:
@@ -88,38 +88,32 @@ def _fact(fact: RetrievedMemory[SemanticMemory]) -> MemoryDocument:
     return _document(fact, text=memory.fact, described=described)
 
 
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """The messages that a document of an episode has, and whether they stand in place of its summary."""
-
-    lines: Sequence[str]
-    in_place_of_summary: bool = False
-
-
-def _lines(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> _Lines:
+def _lines(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> list[str]:
+    """The summary of an episode and the messages of a level of detail, or these in its place."""
     memory = episode.memory
     if detail is not DetailLevel.AUTO or memory.is_open:
         shown = _at(episode, detailed_messages(episode, detail=detail))
-        return _Lines([*map(message_line, shown)], shows_turns(episode, detail=detail))
-    by_rules = memory.summary_by is SummaryBy.RULES
-    return _Lines([*map(message_line, memory.messages)] if by_rules or memory.is_key_moment else [], by_rules)
+        is_replaced = shows_turns(episode, detail=detail)
+    else:
+        is_replaced = memory.summary_by is SummaryBy.RULES
+        shown = [*memory.messages] if is_replaced or memory.is_key_moment else []
+    lines = [*map(message_line, shown)]
+    return lines if is_replaced and lines else [one_line(memory.summary), *lines]
 
 
 def _at(episode: RetrievedMemory[EpisodicMemory], places: frozenset[int]) -> list[Message]:
     return [message for place, message in enumerate(episode.memory.messages) if place in places]
 
 
-def _episode(episode: RetrievedMemory[EpisodicMemory], messages: _Lines) -> MemoryDocument:
+def _episode(episode: RetrievedMemory[EpisodicMemory], lines: Sequence[str]) -> MemoryDocument:
     memory = episode.memory
-    summary = [] if messages.in_place_of_summary and messages.lines else [one_line(memory.summary)]
-    lines = [one_line(memory.title), *summary, *messages.lines]
     described = {
         "title": memory.title or None,
         "created_at": iso(memory.created_at),
         "start_at": iso(memory.start_at),
         "end_at": iso(memory.end_at),
     }
-    return _document(episode, text="\n".join(filter(None, lines)), described=described)
+    return _document(episode, text="\n".join(filter(None, (one_line(memory.title), *lines))), described=described)
 
 
 def _document(
