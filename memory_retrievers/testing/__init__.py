@@ -14,12 +14,9 @@ from memory_retrievers.errors import LanguageModelError
 from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
-    from memory_retrievers.backends.snapshot import ScopeSnapshot
     from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
     from memory_retrievers.backends.sql.ledger import SQLLedger
-    from memory_retrievers.backends.terms import TermBlock
     from memory_retrievers.backends.vectors import ExactVectorIndex
-    from memory_retrievers.retrieval.late_interaction import KeptTokens
 
 
 __all__ = ["FixedClock", "HashEmbedder", "Inside", "ScriptedLanguageModel", "inside"]
@@ -172,28 +169,3 @@ class Inside:
     def adopted(self) -> Any:  # noqa: ANN401 - of a room above this one
         """What is known of a foreign collection that the memory has adopted; None if it has not."""
         return self.store.ledger.adopted
-
-    def cached_terms(self) -> set[str]:
-        """Return every term that snapshots keep in memory, of whatever scope, with what was made of them."""
-        return {
-            term for snapshot in self.ledger.snapshots.kept() for block in _blocks(snapshot) for term in block.postings
-        }
-
-    def cached_passages(self) -> set[int]:
-        """Return the ids of the passages whose terms or vectors snapshots keep in memory."""
-        kept = self.ledger.snapshots.kept()
-        arrays = [array for snapshot in kept for array in (snapshot.ids, *(block.ids for block in _blocks(snapshot)))]
-        with_tokens = {passage for snapshot in kept for value in _tokens(snapshot) for passage in value.passages}
-        return with_tokens.union(passage for array in arrays for passage in array.tolist())
-
-
-def _blocks(snapshot: ScopeSnapshot) -> list[TermBlock]:
-    """Terms of a snapshot, and those in the models of rank_bm25 that were made of it."""
-    kept = _tokens(snapshot)
-    return [snapshot.terms, *(value.block for value, _ in snapshot.attached.values() if value not in kept)]
-
-
-def _tokens(snapshot: ScopeSnapshot) -> list[KeptTokens]:
-    from memory_retrievers.retrieval.late_interaction import KeptTokens  # numpy, which is loaded late
-
-    return [value for value, _ in snapshot.attached.values() if isinstance(value, KeptTokens)]

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from kept import kept_terms
 
 from memory_retrievers import AgentMemory, EmbeddingError, LanguageModelError, Message, NotFoundError, ValidationError
 from memory_retrievers.backends.sql.snapshots import Snapshots
@@ -59,7 +60,7 @@ def test_the_rest_of_an_episode_is_as_if_it_had_never_been_said(memory, clock, k
     memory.remember_episode(scope="c", id="e1", summary="Of xyzzy diabetes.", title="xyzzy", messages=said(clock))
     memory.remember_episode(scope="c", id="e2", summary="They spoke of lunch.", messages=said(clock, TALK[:1]))
     memory.retrieve("xyzzy diabetes", scope="c")
-    assert "diabet" in inside(memory).cached_terms()
+    assert "diabet" in kept_terms(inside(memory))
 
     forgotten = memory.forget_messages("c", [TOLD])
 
@@ -68,7 +69,7 @@ def test_the_rest_of_an_episode_is_as_if_it_had_never_been_said(memory, clock, k
     assert (after.messages, after.summary_by) == (tuple(without_it(said(clock))), SummaryBy.RULES)
     assert "xyzzy" not in after.model_dump_json()
     assert NIGHT in after.summary
-    assert not {"xyzzi", "diabet"} & inside(memory).cached_terms()
+    assert not {"xyzzi", "diabet"} & kept_terms(inside(memory))
     assert memory.pending_reviews("c") == []
     selection = Selection(scope="c", kind=Kind.EPISODIC, now=clock.now())
     look = inside(memory)
@@ -225,7 +226,7 @@ def test_another_handle_knows_it_with_its_next_search(tmp_path, clock):
         assert "xyzzy" in str(other.retrieve("diabetes", scope="c", record=False).to_dict())
         one.forget_messages("c", [TOLD])
         assert "xyzzy" not in str(other.retrieve("diabetes", scope="c", record=False).to_dict())
-        assert "diabet" not in inside(other).cached_terms()
+        assert "diabet" not in kept_terms(inside(other))
 
 
 @pytest.mark.parametrize("forgets", ["forget_messages", "forget_conversation", "forget"])

@@ -4,6 +4,7 @@ import threading
 from datetime import timedelta
 
 import pytest
+from kept import kept_passages, kept_terms
 from patience import PATIENCE
 
 from memory_retrievers import (
@@ -120,16 +121,16 @@ def test_the_indexes_keep_nothing_of_what_was_forgotten_or_replaced(memory):
     look = inside(memory)
     (forgotten,) = look.ledger.passages_of("c1", id="f0")
     (replaced,) = look.ledger.passages_of("c1", id="f1")
-    assert {"marker0", "marker1", "marker2", "tea"} <= look.cached_terms()
-    assert {forgotten.id, replaced.id} <= look.cached_passages()
+    assert {"marker0", "marker1", "marker2", "tea"} <= kept_terms(look)
+    assert {forgotten.id, replaced.id} <= kept_passages(look)
     memory.forget("f0", scope="c1")
-    assert "marker0" not in look.cached_terms()
-    assert forgotten.id not in look.cached_passages()
+    assert "marker0" not in kept_terms(look)
+    assert forgotten.id not in kept_passages(look)
     memory.update("f1", scope="c1", fact="User likes coffee")
-    assert {term for term in look.cached_terms() if "marker" in term} == {"marker2", f"{MARK}2"}
-    assert replaced.id not in look.cached_passages()
+    assert {term for term in kept_terms(look) if "marker" in term} == {"marker2", f"{MARK}2"}
+    assert replaced.id not in kept_passages(look)
     memory.forget_scope("c1")
-    assert (look.cached_terms(), look.cached_passages()) == (set(), set())
+    assert (kept_terms(look), kept_passages(look)) == (set(), set())
 
 
 def test_what_was_read_before_something_was_forgotten_is_not_kept(memory, monkeypatch):
@@ -144,7 +145,7 @@ def test_what_was_read_before_something_was_forgotten_is_not_kept(memory, monkey
 
     monkeypatch.setattr(ledger, "texts", forget_while_searching)
     assert found(memory, "tea") == {"f1"}
-    assert look.cached_terms() == set()
+    assert kept_terms(look) == set()
 
 
 def test_only_the_fields_that_are_given_change(memory, clock):

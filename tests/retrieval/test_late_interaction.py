@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kept import kept_passages
 from patience import until
 
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
@@ -535,12 +536,12 @@ def test_a_question_reads_tokens_once_and_forgotten_ones_leave_no_trace_in_memor
     (passages,) = asked  # of facts and episodes, at once
     assert 5 + 5 <= len(passages) <= 5 + 5 * TOGETHER + MESSAGES
     assert [hit.score for hit in first.episodic] == [hit.score for hit in again.episodic]
-    assert set(passages) <= inside(memory).cached_passages()
+    assert set(passages) <= kept_passages(inside(memory))
     owners = ledger.owners(passages)
     memory.forget(first.episodic[0].memory.id, scope="c")
     gone = set(passages) - set(ledger.owners(passages))
     assert 0 < len(gone) < len(owners)
-    assert not gone & inside(memory).cached_passages()
+    assert not gone & kept_passages(inside(memory))
 
 
 def test_tokens_in_memory_are_bounded_by_their_bytes():
