@@ -221,14 +221,12 @@ def markdown_block(
     return two_sections(fact_lines(facts, plan, display_length=fact_display_length, zone=now.tzinfo), stories)
 
 
-def two_sections(facts: Sequence[str], stories: Sequence[str]) -> str:
+def two_sections(
+    facts: Sequence[str], stories: Sequence[str], headings: tuple[str, str] = ("Semantic Memory", "Episodic Memories")
+) -> str:
     """Join the lines of facts and the blocks of episodes, each under its heading; an empty section is left out."""
-    sections = []
-    if facts:
-        sections.append("\n".join(("## Semantic Memory", *facts)))
-    if stories:
-        sections.append("\n\n".join(("## Episodic Memories", *stories)))
-    return "\n\n".join(sections)
+    sections = ("\n".join((f"## {headings[0]}", *facts)), "\n\n".join((f"## {headings[1]}", *stories)))
+    return "\n\n".join(section for section, shown in zip(sections, (facts, stories), strict=True) if shown)
 
 
 def recent_block(
@@ -248,15 +246,9 @@ def recent_block(
         facts: Newest first; they are rendered before the episodes.
         display_length: Longer facts are cut to so many characters; None renders them whole.
     """
-    sections = []
-    if facts:
-        sections.append(
-            "\n".join(("## Recent Facts", *(_recent_fact(each, display_length, now=now) for each in facts)))
-        )
-    if episodes:
-        stories = (_recent_story(each, now=now, messages=messages) for each in episodes)
-        sections.append("\n\n".join(("## Recent Memories", *stories)))
-    return "\n\n".join(sections) or NO_RECENT_MEMORIES
+    lines = [_recent_fact(each, display_length, now=now) for each in facts]
+    stories = [_recent_story(each, now=now, messages=messages) for each in episodes]
+    return two_sections(lines, stories, ("Recent Facts", "Recent Memories")) or NO_RECENT_MEMORIES
 
 
 def profile_lines(
