@@ -8,7 +8,6 @@ from dataclasses import fields
 from typing import Any, Final, Self
 from uuid import NAMESPACE_OID, uuid5
 
-import pydantic
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
@@ -19,6 +18,7 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import JsonObject, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.filters import MAX_DEPTH, Filters
 from memory_retrievers.models.management import MemoryFilter
+from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.request import asked_by, parse_limit
 
@@ -114,13 +114,11 @@ class MemoryVectorStore(VectorStore):
             raise ValidationError(
                 f"{len(given)} texts, {len(known)} ids and {len(described)} metadata do not go together"
             )
-        try:
+        with in_our_words():
             drafts = [
                 SemanticMemory.new(scope=scope, id=each, fact=text, metadata=dict(metadata or {}))
                 for text, each, metadata in zip(given, known, described, strict=True)
             ]
-        except pydantic.ValidationError as error:
-            raise ValidationError.from_pydantic(error) from error
         drafts = [draft if draft.id else draft.model_copy(update={"id": _id_of(draft)}) for draft in drafts]
         named = {draft.id or place: draft for place, draft in enumerate(drafts)}  # each is stored once
         added = self._memory.manager.add_with_vectors([*named.values()], replace=True, allow_duplicates=False)
