@@ -27,7 +27,7 @@ from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import MEDIA
 from memory_retrievers.protocols import Memory
-from memory_retrievers.retrieval.markdown import NOTES
+from memory_retrievers.retrieval.markdown import NOTES, TAG, between_tags, profile_block
 from memory_retrievers.retrieval.request import parse_zone
 from memory_retrievers.scene import PromptFormat, ScenePrompt
 from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings
@@ -313,13 +313,19 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         if run.asked is not None and not query:  # it may be in parts that LangChain takes for no text
             query = MEDIA.sub("", "".join(each.content for each in self._turn.said([run.asked])))
         asked = None if run.asked is None else run.asked.id
-        if self._scene.format == "block":
-            profile, known = self._turn.framed_profile(scope=run.scope)
-            in_prompt = self._turn.said(messages) + self._turn.answered_by_tools(messages)
-            return Recalled(profile, self._turn.framed(query, scope=run.scope, known=known, in_prompt=in_prompt), asked)
+        profile, block, known = "", "", frozenset[str]()
+        is_block, turn = self._scene.format == "block", self._turn
+        with going_on("no profile was read"):
+            if is_block and turn.recall != "none":
+                profile, known = profile_block(turn.memory, run.scope, token_counter=turn.token_counter)
         with going_on("nothing was recalled"):
-            return Recalled("", f"{NOTES}\n\n{self._scene.render(messages, scope=run.scope, query=query)}", asked)
-        return Recalled("", "", asked)
+            if is_block:
+                in_prompt = turn.said(messages) + turn.answered_by_tools(messages)
+                found = turn.recalled(query, scope=run.scope, known=known, in_prompt=in_prompt)
+                block = between_tags(found, tag=TAG)
+            else:
+                block = f"{NOTES}\n\n{self._scene.render(messages, scope=run.scope, query=query)}"
+        return Recalled(profile, block, asked)
 
     def _informed(self, request: ModelRequest[ContextT]) -> ModelRequest[ContextT]:
         # a run that goes on after an interrupt has none: what it recalled is in no checkpoint

@@ -25,7 +25,6 @@ from memory_retrievers.models.messages import Message, is_of_user, parse_convers
 from memory_retrievers.models.results import MAX_PAGE, parse_page_size
 from memory_retrievers.protocols import GivenMemory, Memory, Retrieved
 from memory_retrievers.retrieval.documents import documents
-from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
@@ -124,32 +123,6 @@ class TurnMemory(ScopedByConfig):
             "time_zone": zone_of(),
         }
         return self.memory.retrieve(query, scope=scope, record=not are_facts_alone, **options)
-
-    def framed(self, query: str, *, scope: str, known: Collection[str] = (), in_prompt: Sequence[Message] = ()) -> str:
-        """The same between ``<memory>`` and ``</memory>``, marked as data; empty where the memory failed.
-
-        Args:
-            query: As for :meth:`recalled`.
-            scope: As for :meth:`recalled`.
-            known: As for :meth:`recalled`.
-            in_prompt: As for :meth:`recalled`.
-        """
-        with going_on("nothing was recalled"):
-            return between_tags(self.recalled(query, scope=scope, known=known, in_prompt=in_prompt), tag=TAG)
-        return ""
-
-    def framed_profile(self, *, scope: str) -> tuple[str, frozenset[str]]:
-        """What should always be known, between ``<profile>`` and ``</profile>``, and the ids of its facts.
-
-        It is empty where nothing is to be recalled, and where the memory failed.
-        """
-        if self.recall == "none":
-            return "", frozenset()
-        with going_on("no profile was read"):
-            shown = self.memory.profile(scope).fitting(token_counter=self.token_counter)
-            block = between_tags(shown.to_markdown(max_tokens=None), tag=PROFILE_TAG)
-            return block, frozenset(fact.id for fact in shown.facts)
-        return "", frozenset()
 
     def keep(self, messages: Sequence[Message], *, scope: str, conversation: str | None, is_end: bool = True) -> None:
         """Queue messages, and see to it that what is due becomes memories.

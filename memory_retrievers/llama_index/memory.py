@@ -41,7 +41,7 @@ from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message, is_of_user, parse_conversation
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import GivenMemory, Memory, Retrieved
-from memory_retrievers.retrieval.markdown import PROFILE_TAG, TAG, between_tags
+from memory_retrievers.retrieval.markdown import TAG, between_tags, profile_block
 from memory_retrievers.retrieval.request import asked_by, parse_relevance, parse_zone
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.settings import MAX_TOKENS
@@ -312,9 +312,7 @@ class ConversationMemory(BaseMemory):
             return [*recent]
         profile, known = "", frozenset[str]()
         with going_on("no profile was read"):
-            always = self._long_term().profile(self.scope).fitting(token_counter=self.token_counter)
-            profile = between_tags(always.to_markdown(max_tokens=None), tag=PROFILE_TAG)
-            known = frozenset(fact.id for fact in always.facts)
+            profile, known = profile_block(self._long_term(), self.scope, token_counter=self.token_counter)
         block = ""
         with going_on("nothing was recalled"):
             found = self._recall(self.scope, asked, partial(self._retrieved, in_prompt=in_prompt))
