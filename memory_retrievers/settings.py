@@ -12,9 +12,8 @@ from zoneinfo import ZoneInfo
 import pydantic
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models.fields import OWN_CATEGORY, Category
-from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.scenes import MOST_SHIFTS
 
 TOOLS_PREFIX: Final = "LLM_MEMORY_"
@@ -62,8 +61,10 @@ class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - what each class takes
-        with in_our_words():
+        try:
             super().__init__(**given)
+        except pydantic.ValidationError as error:
+            raise ValidationError.from_pydantic(error) from error
 
     # as that of pydantic itself: what reads a file or a field of a model names the place of what is wrong
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]

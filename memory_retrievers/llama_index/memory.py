@@ -41,7 +41,8 @@ from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message, is_of_user, parse_conversation
 from memory_retrievers.models.results import Report
 from memory_retrievers.protocols import GivenMemory, Memory, Retrieved
-from memory_retrievers.retrieval.markdown import TAG, between_tags, profile_block
+from memory_retrievers.retrieval.documents import profile_block
+from memory_retrievers.retrieval.markdown import TAG, between_tags
 from memory_retrievers.retrieval.request import asked_by, parse_relevance, parse_zone
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.settings import MAX_TOKENS

@@ -1,4 +1,4 @@
-"""Retrieved memories as documents for the frameworks."""
+"""Retrieved memories as documents for the frameworks, and the profile of a scope for a prompt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_line, matched_turns
-from memory_retrievers.retrieval.markdown import detailed_messages, message_line, shows_turns
+from memory_retrievers.retrieval.markdown import PROFILE_TAG, between_tags, detailed_messages, message_line, shows_turns
 from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.text.analysis import estimate_tokens, one_line
 
@@ -214,3 +214,15 @@ def within(
                 room -= tokens
                 break
     return kept
+
+
+def profile_block(memory: Memory, scope: str, *, token_counter: Callable[[str], int]) -> tuple[str, frozenset[str]]:
+    """What should always be known of a scope, between its tags, and the ids of its facts.
+
+    Args:
+        memory: Whose profile it is.
+        scope: The scope.
+        token_counter: How long a text is.
+    """
+    shown = memory.profile(scope).fitting(token_counter=token_counter)
+    return between_tags(shown.to_markdown(max_tokens=None), tag=PROFILE_TAG), frozenset(fact.id for fact in shown.facts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
@@ -12,7 +12,6 @@ from typing import Final, Literal, TypeAlias
 from memory_retrievers.models import DetailLevel, EpisodicMemory, SemanticMemory, SummaryBy
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
-from memory_retrievers.protocols import Memory
 from memory_retrievers.text.analysis import one_line, quote, without_closing_tags, without_hidden, without_remark
 from memory_retrievers.text.dates import in_zone, long_date
 from memory_retrievers.text.duplicates import contradictory
@@ -430,15 +429,3 @@ def notes(markdown: str, *, tag: str) -> str:
 def between_tags(markdown: str, *, tag: str) -> str:
     """The same between its tags; an empty block stays empty."""
     return f"<{tag}>\n{notes(markdown, tag=tag)}\n</{tag}>" if markdown else ""
-
-
-def profile_block(memory: Memory, scope: str, *, token_counter: Callable[[str], int]) -> tuple[str, frozenset[str]]:
-    """What should always be known of a scope, between its tags, and the ids of its facts.
-
-    Args:
-        memory: Whose profile it is.
-        scope: The scope.
-        token_counter: How long a text is.
-    """
-    shown = memory.profile(scope).fitting(token_counter=token_counter)
-    return between_tags(shown.to_markdown(max_tokens=None), tag=PROFILE_TAG), frozenset(fact.id for fact in shown.facts)
