@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memory_retrievers.backends.terms import EMPTY, TermBlock, positions_of
+from memory_retrievers.errors import BackendError
 from memory_retrievers.models.fields import EPOCH, MICROSECOND, Category, microseconds
 from memory_retrievers.models.memories import Kind, Origin
 from memory_retrievers.models.selection import Layout, Selection
@@ -96,6 +97,17 @@ class _Room:
     def __init__(self, array: NDArray[Any], taken: int) -> None:
         self.array = array
         self.taken = taken
+
+
+DAMAGED_VECTOR: Final = "a stored vector is damaged: run verify, which names it, and restore a backup"
+
+
+def finite(matrix: Vectors) -> Vectors:
+    """Check vectors to be searched, shape (n, d): one NaN among them would make the scores of all others NaN."""
+    with np.errstate(all="ignore"):
+        if not np.isfinite(np.vdot(matrix, matrix)):
+            raise BackendError(DAMAGED_VECTOR)
+    return matrix
 
 
 COLUMNS: Final = {

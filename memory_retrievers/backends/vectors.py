@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from memory_retrievers.backends.snapshot import rounded, similarities
+from memory_retrievers.backends.snapshot import finite, rounded, similarities
 from memory_retrievers.backends.terms import positions_of
 from memory_retrievers.models.contents import VerificationReport
 from memory_retrievers.models.selection import Hits, Selection
@@ -130,7 +130,9 @@ class ExactVectorIndex:
     def _read(self, passages: Sequence[int]) -> _Block:
         ids, matrix = self._ledger.vectors(passages)
         owners = self._ledger.owners(ids)
-        return _Block(np.array(ids, np.int64), np.array([owners.get(passage, 0) for passage in ids], np.int64), matrix)
+        return _Block(
+            np.array(ids, np.int64), np.array([owners.get(passage, 0) for passage in ids], np.int64), finite(matrix)
+        )
 
 
 def _near(cosines: NDArray[np.float32], limit: int) -> NDArray[np.int64]:

@@ -81,6 +81,21 @@ def test_damage_to_a_memory_is_named(memory, damage, statement, problem):
 
 
 @pytest.mark.embedded("it changes the tables in SQLite's own words")
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("number", ["0000c07f", "0000807f", "ffff7f7f"], ids=["NaN", "infinity", "too large"])
+def test_a_number_that_is_none_ends_a_search_and_never_makes_the_scores_of_others_none(memory, damage, number):
+    damage(f"UPDATE passage_contents SET vector = CAST(x'{number}' || substr(vector, 5) AS BLOB) WHERE passage = 1")
+    memory.rebuild("dense")
+    with pytest.raises(BackendError, match="a stored vector is damaged: run verify"):
+        memory.retrieve("Where does the user live?", scope="user/a", record=False)
+    assert memory.retrieve("the", scope="user/b", record=False).semantic
+    memory.forget("f1", scope="user/a")
+    found = memory.retrieve("tea", scope="user/a", record=False)
+    assert found.semantic[0].memory.id == "f2"
+    assert all(0 < hit.score <= 1 for hit in found.semantic)
+
+
+@pytest.mark.embedded("it changes the tables in SQLite's own words")
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memory_retrievers.backends.snapshot import finite
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Part, Whole, insert
 from memory_retrievers.backends.sql.rows import encode_json, encode_time, load, memory_of, memory_query, readable
@@ -228,7 +229,7 @@ class SQLFacts(Part):
             yield PastPassages(
                 memories=[row for row, *_ in page],
                 texts=[_draft(fact, category, keywords).search_text for _, fact, category, keywords, _ in page],
-                matrix=self.dialect.stacked([vector for *_, vector in page]),
+                matrix=finite(self.dialect.stacked([vector for *_, vector in page])),
             )
             last = page[-1][0]
 

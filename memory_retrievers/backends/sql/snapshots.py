@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 
-from memory_retrievers.backends.snapshot import NOTHING, Growing, Passages, ScopeSnapshot, is_ordered
+from memory_retrievers.backends.snapshot import NOTHING, Growing, Passages, ScopeSnapshot, finite, is_ordered
 from memory_retrievers.backends.sql.connection import Connection, ScopeState
 from memory_retrievers.backends.sql.passages import StoredPassages, changed_since
 from memory_retrievers.backends.sql.rows import BELOW, below
@@ -428,7 +428,7 @@ class Snapshots:
         there = np.isin(ids, found)
         if connection.in_transaction and not there.all():
             return self._caught_up(connection, selection, snapshot, rows, at_once=True)
-        new = new.taken(there)
+        new, matrix = new.taken(there), finite(matrix)
         return snapshot.appended(new, matrix, [texts[each] for each in ids[there].tolist()]) if len(found) else snapshot
 
     def _load(self, connection: Connection, selection: Selection) -> ScopeSnapshot:
@@ -436,7 +436,7 @@ class Snapshots:
         read = self._passages.columns(selection, with_vectors=True)
         if not read.vectors:
             return NOTHING
-        matrix = connection.dialect.stacked(read.vectors)
+        matrix = finite(connection.dialect.stacked(read.vectors))
         self._vector_bytes = matrix[0].nbytes
         columns = read.columns
         owners = dict(zip(columns["ids"].tolist(), columns["memories"].tolist(), strict=True))
@@ -504,9 +504,9 @@ class Snapshots:
 def _appended(connection: Connection, snapshot: ScopeSnapshot, new: Passages, fresh: Passages) -> ScopeSnapshot:
     """Append new passages, of which all was read among others."""
     if new is fresh:
-        return snapshot.appended(new, connection.dialect.stacked(new.vectors), new.texts)
+        return snapshot.appended(new, finite(connection.dialect.stacked(new.vectors)), new.texts)
     places = np.searchsorted(fresh.columns["ids"], new.columns["ids"]).tolist()
-    matrix = connection.dialect.stacked([fresh.vectors[place] for place in places])
+    matrix = finite(connection.dialect.stacked([fresh.vectors[place] for place in places]))
     return snapshot.appended(new, matrix, [fresh.texts[place] for place in places])
 
 

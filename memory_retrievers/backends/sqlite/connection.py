@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from memory_retrievers.backends.files import Access, Folder
+from memory_retrievers.backends.snapshot import DAMAGED_VECTOR
 from memory_retrievers.backends.sql.connection import insertion
 from memory_retrievers.errors import BackendError, DiskFullError, ValidationError
 
@@ -96,9 +97,7 @@ class SQLiteDialect:
         try:
             return np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), -1 if vectors else 0)
         except (ValueError, TypeError) as error:
-            raise BackendError(
-                "a stored vector is damaged: run verify, which names it, and restore a backup"
-            ) from error
+            raise BackendError(DAMAGED_VECTOR) from error
 
 
 SQLITE_ERRORS: Final = (sqlite3.Error, OverflowError, UnicodeEncodeError)
