@@ -3,6 +3,7 @@
 import contextlib
 import json
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -126,6 +127,25 @@ def test_a_store_that_was_killed_after_it_was_written_is_not_taken_for_damaged(f
             connection.commit()
         with opened(filled, clock) as memory:
             assert memory.stats().facts == 90
+
+
+def test_a_copy_that_is_put_over_a_store_whose_process_was_killed_does_not_get_its_latest_changes(
+    filled, clock, tmp_path
+):
+    with opened(filled, clock) as memory:
+        memory.backup(tmp_path / "copy")
+    done = subprocess.run([sys.executable, "-c", KILLED, filled], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "False", done.stderr
+    shutil.copytree(tmp_path / "copy", filled, dirs_exist_ok=True)
+    for given in ({}, {"read_only": True}):
+        with pytest.raises(BackendError, match=r"a copy was put in its place\. Remove memory\.db-wal"):
+            opened(filled, clock, **given)
+    for name in ("wal", "shm"):
+        (filled / f"{STORE_FILE}-{name}").unlink()
+    for _ in range(2):
+        with opened(filled, clock) as memory:
+            assert memory.stats().facts == 90
+            assert memory.verify().ok
 
 
 @pytest.mark.parametrize(

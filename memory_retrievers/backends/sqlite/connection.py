@@ -287,7 +287,14 @@ def check_seal(path: Path) -> None:
     """Check that a database is unchanged since it was closed. The process must have no connection to it."""
     with Folder(path.parent) as folder:
         seal = _read_seal(folder, path)
-        if seal is None or has_log(path):
+        if seal is None:
+            return
+        if has_log(path):  # of a process that has removed the checksum by now; else of another file in this place
+            if _read_seal(folder, path) == seal:
+                raise BackendError(
+                    f"{path} is not the file whose latest changes are in {path.name}-wal beside it: a copy was put in "
+                    f"its place. Remove {path.name}-wal and {path.name}-shm to open the copy"
+                )
             return
         before = path.stat()
         if seal == _checksum(path):
