@@ -1,7 +1,10 @@
 """Chroma as a projection: the contract in a directory, in memory and behind a server, and what is particular to each."""
 
+import errno
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import chromadb
 import numpy as np
@@ -244,3 +247,22 @@ def test_what_was_left_in_that_room_before_goes_when_it_is_opened_and_no_vector_
     assert again.differences([_passage(each) for each in range(1, number + 1)]) == []
     assert set(again.search(EAST, None, limit=number)) <= set(range(1, number + 1))
     again.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="open files are counted in /proc")
+def test_where_the_file_system_has_no_locks_no_file_stays_open(directory, monkeypatch):
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    directory.mkdir()
+    projection = ChromaProjection(directory)
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    own = Path("/proc/self/fd")
+    before = len([*own.iterdir()])
+    for _ in range(20):
+        with pytest.raises(BackendError, match="cannot be used: No locks available"):
+            projection.hold()
+    assert len([*own.iterdir()]) <= before
+    monkeypatch.undo()
+    assert projection.hold()
+    projection.let_go()

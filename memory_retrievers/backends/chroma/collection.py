@@ -84,8 +84,13 @@ class ChromaProjection:
                 try:
                     with Folder(self._directory.parent) as store, store.below(PROCESSES, self._access) as folder:
                         lock = FileLock(folder, LOCK, self._access)
-                    if not lock.try_acquire():
-                        lock.close()
+                    is_held = False
+                    try:
+                        is_held = lock.try_acquire()
+                    finally:
+                        if not is_held:
+                            lock.close()
+                    if not is_held:
                         return False
                 except FileNotFoundError as error:
                     raise BackendError(
