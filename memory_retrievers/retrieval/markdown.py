@@ -224,7 +224,13 @@ def markdown_block(
 def two_sections(
     facts: Sequence[str], stories: Sequence[str], headings: tuple[str, str] = ("Semantic Memory", "Episodic Memories")
 ) -> str:
-    """Join the lines of facts and the blocks of episodes, each under its heading; an empty section is left out."""
+    """Join facts and episodes, each under its heading; an empty section is left out.
+
+    Args:
+        facts: Lines.
+        stories: Blocks of lines.
+        headings: That of the facts, and that of the episodes.
+    """
     sections = ("\n".join((f"## {headings[0]}", *facts)), "\n\n".join((f"## {headings[1]}", *stories)))
     return "\n\n".join(section for section, shown in zip(sections, (facts, stories), strict=True) if shown)
 

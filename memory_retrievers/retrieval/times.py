@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -14,9 +15,8 @@ from memory_retrievers.retrieval.question import QueryDate, Question
 from memory_retrievers.text.analysis import STOP_WORDS, analyze
 from memory_retrievers.text.dates import in_zone, read_long_date
 from memory_retrievers.text.languages import COMMON_WORDS
-from memory_retrievers.text.periods import PERIOD_WORDS, Period
+from memory_retrievers.text.periods import PERIOD_WORDS, Period, plain
 from memory_retrievers.text.plans import days_ahead, days_behind
-from memory_retrievers.text.tense import calls_off
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +34,15 @@ next cant wont dont didnt move cancel postpon chang instead book get got go come
 tomorrow need want say ask tell know think good late earli hope like uhr morgen heut
 """
 _SAYS_LITTLE: Final = STOP_WORDS | COMMON_WORDS.keys() | PERIOD_WORDS | set(_NO_NAMES.split())
+_LOOKED_AT: Final = 1_000  # characters of a text that calls something off
+_CALLED_OFF: Final = re.compile(
+    r"\b(?:(?:cancel|resched|postpon|swap|annul|aplaz|suspend|abgesag|absag|verschob|verleg|stornier|ausgefallen|deplac)\w*"
+    r"|moved|delayed|(?:called|put) off|(?:is|are|was|'s) off(?= *(?:\W|now|because|since|then|after)|\Z)|fell through"
+    r"|can'?t|cannot|couldn'?t|won'?t|didn'?t|no longer|instead|changed|brought forward|pulled out|pushed (?:back|to)"
+    r"|not (?:go|com|happen)ing|off sick|fallt (?:\w+ )?aus|(?:doch|klappt|kommt|geht) nicht|reportee?|ne vient"
+    r"|pospues\w+|ya no|no (?:puede|viene|hay)|cambi(?:ado|aron|o))\b"
+    r"|取消|改[到期成]|推[迟遲]|延期|不[去来來]了|中止|キャンセル|なくなった|来られない|行けな"
+)
 _WEEK, _MONTH = timedelta(days=7), timedelta(days=31)
 _CLOSE: Final = timedelta(days=2)  # a plan for a weekend is one for each of its days, and one for a week is none
 
@@ -90,6 +99,15 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
                 before = (p for p, its in plans.items() if layout.began[p] < said and not named.isdisjoint(its))
                 found[place] = max((found[p] for p in before), default=0.0)
     return found
+
+
+def calls_off(text: str) -> bool:
+    """True if a text tells that something will not be as it was planned: it is cancelled, or moved to another day.
+
+    >>> calls_off("The coach trip has been cancelled"), calls_off("The coach trip was lovely")
+    (True, False)
+    """
+    return _CALLED_OFF.search(plain(text[:_LOOKED_AT])) is not None
 
 
 def _named_in(text: str) -> set[str]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from memory_retrievers.text.periods import plain
-
 DID: Final = r"did\b(?! (?:i|we) (?:want|plan|need|have|mean)\b)"  # but for "What did we plan?"
 _ARRANGED: Final = (
     r"(?:(?:re)?scheduled|(?:re)?booked|arranged|planned|reserved|moved|pushed|shifted|postponed|extended|delayed"
@@ -105,7 +103,6 @@ _YET: Final = re.compile(
 """Between a past verb and a day it tells of what is to come: "He called to say he can't come on Friday"."""
 _BECAUSE: Final = re.compile(r" (?:because|cause|cuz|since|as|who|which|if|when|after|before|until) ")
 
-_LOOKED_AT: Final = 1_000  # characters of a text that calls something off
 _NEAR: Final = 120  # characters of a clause or sentence before and behind a day
 
 _OWN_VERB: Final = re.compile(
@@ -156,25 +153,6 @@ def is_past(match: re.Match[str]) -> bool:
         if _OWN_VERB.search(piece) or (_BESIDE_DAYS.sub("", piece) and not is_of_list):
             return False
     return _PAST_VERB.search(text) is not None
-
-
-_CALLED_OFF: Final = re.compile(
-    r"\b(?:(?:cancel|resched|postpon|swap|annul|aplaz|suspend|abgesag|absag|verschob|verleg|stornier|ausgefallen|deplac)\w*"
-    r"|moved|delayed|(?:called|put) off|(?:is|are|was|'s) off(?= *(?:\W|now|because|since|then|after)|\Z)|fell through"
-    r"|can'?t|cannot|couldn'?t|won'?t|didn'?t|no longer|instead|changed|brought forward|pulled out|pushed (?:back|to)"
-    r"|not (?:go|com|happen)ing|off sick|fallt (?:\w+ )?aus|(?:doch|klappt|kommt|geht) nicht|reportee?|ne vient"
-    r"|pospues\w+|ya no|no (?:puede|viene|hay)|cambi(?:ado|aron|o))\b"
-    r"|取消|改[到期成]|推[迟遲]|延期|不[去来來]了|中止|キャンセル|なくなった|来られない|行けな"
-)
-
-
-def calls_off(text: str) -> bool:
-    """True if a text tells that something will not be as it was planned: it is cancelled, or moved to another day.
-
-    >>> calls_off("The coach trip has been cancelled"), calls_off("The coach trip was lovely")
-    (True, False)
-    """
-    return _CALLED_OFF.search(plain(text[:_LOOKED_AT])) is not None
 
 
 def is_past_by_what_follows(match: re.Match[str]) -> bool:

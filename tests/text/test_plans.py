@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from memory_retrievers.retrieval.times import calls_off
 from memory_retrievers.text import plans
 from memory_retrievers.text.dates import tells_time
 from memory_retrievers.text.plans import days_ahead, names_relative_day, names_same_days
-from memory_retrievers.text.tense import calls_off
 
 SAID = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)
 EXPECTED = {
