@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from memory_retrievers import AgentMemory
+from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import EpisodicMemory
 from memory_retrievers.models.scenes import CharacterState, EmotionShift, MessageSpan, SceneDetails
 from memory_retrievers.scene.render import Part, placed, position_of, scene_block
