@@ -37,10 +37,12 @@ _SAYS_LITTLE: Final = STOP_WORDS | COMMON_WORDS.keys() | PERIOD_WORDS | set(_NO_
 _LOOKED_AT: Final = 1_000  # characters of a text that calls something off
 _CALLED_OFF: Final = re.compile(
     r"\b(?:(?:cancel|resched|postpon|swap|annul|aplaz|suspend|abgesag|absag|verschob|verleg|stornier|ausgefallen|deplac)\w*"
-    r"|moved|delayed|(?:called|put) off|(?:is|are|was|'s) off(?= *(?:\W|now|because|since|then|after)|\Z)|fell through"
-    r"|can'?t|cannot|couldn'?t|won'?t|didn'?t|no longer|instead|changed|brought forward|pulled out|pushed (?:back|to)"
-    r"|not (?:go|com|happen)ing|off sick|fallt (?:\w+ )?aus|(?:doch|klappt|kommt|geht) nicht|reportee?|ne vient"
-    r"|pospues\w+|ya no|no (?:puede|viene|hay)|cambi(?:ado|aron|o))\b"
+    r"|(?:got|been|be|being|is|are|was|were) moved|moved to (?:the |next |this )?(?:\w+day|\d+\w*|tomorrow|later)"
+    r"|delayed|(?:called|put) off|(?:is|are|was|'s) off(?= *(?:\W|now|because|since|then|after)|\Z)|fell through"
+    r"|(?:can'?t|cannot|couldn'?t|won'?t|no longer) (?:\w+ )?(?:make|come|go|do|join|attend|happen|be there)"
+    r"|changed to|brought forward|pulled out|pushed (?:back|to)|not (?:go|com|happen)ing|off sick|fallt (?:\w+ )?aus"
+    r"|(?:doch|klappt|kommt) nicht|reportee?|ne vient|pospues\w+|ya no (?:va|viene|hay|puede|es)"
+    r"|no (?:puede (?:ir|venir)|viene)|(?:cambiado|cambiaron|cambio) (?:a|al|para))\b"
     r"|取消|改[到期成]|推[迟遲]|延期|不[去来來]了|中止|キャンセル|なくなった|来られない|行けな"
 )
 _WEEK, _MONTH = timedelta(days=7), timedelta(days=31)
@@ -90,7 +92,7 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
         speaker = layout.names[layout.speakers[place]] if layout.is_message[place] else None
         began = EPOCH + holds.get(int(layout.memories[place]), int(layout.began[place])) * MICROSECOND
         found[place] = _described(text, speaker, began, question)
-    if question.asks_for_plans and layout.has_messages:  # what calls a plan off is told beside it
+    if question.asks_for_plans and layout.has_messages:  # what calls a plan off is newer, so no plan is told without it
         plans = {place: _named_in(read[int(layout.passages[place])]) for place in found.nonzero()[0].tolist()}
         told = ((place, read.get(int(layout.passages[place]), "")) for place in newest if layout.is_message[place])
         for place, text in told if plans else ():

@@ -30,6 +30,9 @@ from memory_retrievers.settings import ToolSettings
 from memory_retrievers.tools.tool import ROOT
 
 FORMAT_VERSION: Final = "1.0"
+_NOT_TOLD: Final = frozenset(
+    {"origin", "last_confirmed_at"}
+)  # of a draft, in no document: passed over where one has it
 
 
 class _Line(BaseModel):
@@ -39,7 +42,7 @@ class _Line(BaseModel):
     @classmethod
     def _without_nulls(cls, given: object) -> object:
         if isinstance(given, Mapping):
-            return {name: value for name, value in given.items() if value is not None}
+            return {name: value for name, value in given.items() if value is not None and name not in _NOT_TOLD}
         return given
 
 
@@ -105,7 +108,6 @@ AnyLine: TypeAlias = MemoryLine | EpisodeLine
 
 _WRITTEN = "memory_id content scope metadata tags category created_at updated_at associations"
 _FORMAT: Final = frozenset(_WRITTEN.split())  # keys that are written also where they are the default
-_NOT_TOLD: Final = frozenset({"origin", "last_confirmed_at"})  # of a draft, in no document
 
 
 class AssociationLine(_Line):

@@ -191,6 +191,16 @@ def test_what_calls_a_plan_off_is_told_beside_it(plan, news):
     assert asked_on(NOW, said, "What do I have today?") == {plan, news}
 
 
+def test_what_only_has_words_of_a_plan_calls_none_off_and_no_plan_is_told_without_what_calls_it_off():
+    plans = {"Dinner with Tom on Friday": 3, "The dentist is on Friday at 10": 3, "Anna visits on Friday": 3}
+    news = {"Tom can't make dinner": 1, "Anna cancelled": 1, "The dentist cancelled": 1}
+    talk = {"Tom can't eat gluten": 1, "The dentist changed the colour of the door": 1, "Anna didn't like the book": 1}
+    talk |= {"Tom moved to Berlin years ago": 1, "I ate dinner alone instead": 1}
+    assert asked_on(NOW, plans | talk, "What do I have today?") == plans.keys()
+    found = asked_on(NOW, plans | news, "What do I have today?")
+    assert (news.keys() <= found, len(found)) == (True, 5)
+
+
 def test_what_was_called_off_before_says_nothing_of_a_later_plan():
     said = {"The dentist cancelled, she is ill": 5, "Dentist on Friday at 3 then": 1, "I like rain": 1}
     assert asked_on(NOW, said, "What do I have today?") == {"Dentist on Friday at 3 then"}

@@ -244,7 +244,18 @@ def test_a_prefix_puts_everything_below_it(rich, other):
 
 
 def test_what_another_program_wrote_needs_only_content_and_is_stored_once(other):
-    document = {"memories": [{"content": "green tea", "category": None, "tags": None, "unknown": 1}]}
+    document = {
+        "memories": [
+            {
+                "content": "green tea",
+                "category": None,
+                "tags": None,
+                "unknown": 1,
+                "origin": "book",
+                "last_confirmed_at": "?",
+            }
+        ]
+    }
     imported(other, document)
     assert imported(other, document)["detailed_summary"]["skipped"] == 1
     (memory,) = everything(other)[0]
