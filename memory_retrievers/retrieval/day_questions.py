@@ -21,7 +21,7 @@ _SOON: Final = re.compile(
     r"\b(?:coming up|upcoming|soon|(?:next|coming) (?:few )?days|demnachst|bald|(?:nachsten|kommenden) (?:\w+ )?tagen?"
     r"|prochainement|bientot|prochains jours|pronto|proximos dias|proximamente)\b|最近|近いうち|今後|接下来|这几天"
 )
-_THIS_WEEK: Final = re.compile(rf"\b{THIS} (?:week|woche|semaine|semana)\b|[这這本今][周週]")
+_THIS_WEEK: Final = re.compile(rf"\b{THIS} (?:week|woche|semaine|semana)\b(?![- ]?end)|[这這本今][周週](?!末)")
 _WRITTEN_YEAR: Final = re.compile(rf"\b{WRITTEN_YEAR}\b|\bnext year\b")
 _UNTIL: Final = re.compile(
     r"(?<!day )(?<!tag )(?<!woch )(?<!\d )\b(?:by|until|till|before|bis|jusqu'\w+|d'ici|avant|hasta|antes del?) "

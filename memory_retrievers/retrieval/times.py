@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -31,20 +31,22 @@ _READ_BESIDE: Final = 256  # newest passages that tell no time and may call a pl
 _A_NAME: Final = 3  # bytes of the shortest term that may name a plan: "tea", "茶"
 _NO_NAMES: Final = """
 next cant wont dont didnt move cancel postpon chang instead book get got go come can one still just back new also today
-tomorrow need want say ask tell know think good late earli hope like uhr morgen heut
+tomorrow need want say said ask tell told know think make good late earli hope like uhr morgen heut
 """
 _SAYS_LITTLE: Final = STOP_WORDS | COMMON_WORDS.keys() | PERIOD_WORDS | set(_NO_NAMES.split())
 _LOOKED_AT: Final = 1_000  # characters of a text that calls something off
 _CALLED_OFF: Final = re.compile(
-    r"\b(?:(?:cancel|resched|postpon|swap|annul|aplaz|suspend|abgesag|absag|verschob|verleg|stornier|ausgefallen|deplac)\w*"
+    r"\b(?:(?:cancel|resched|postpon|annul|aplaz|suspend|abgesag|absag|verschob|verleg|stornier|ausgefallen|deplac)\w*"
     r"|(?:got|been|be|being|is|are|was|were) moved|moved to (?:the |next |this )?(?:\w+day|\d+\w*|tomorrow|later)"
-    r"|delayed|(?:called|put) off|(?:is|are|was|'s) off(?= *(?:\W|now|because|since|then|after)|\Z)|fell through"
-    r"|(?:can'?t|cannot|couldn'?t|won'?t|no longer) (?:\w+ )?(?:make|come|go|do|join|attend|happen|be there)"
-    r"|changed to|brought forward|pulled out|pushed (?:back|to)|not (?:go|com|happen)ing|off sick|fallt (?:\w+ )?aus"
-    r"|(?:doch|klappt|kommt) nicht|reportee?|ne vient|pospues\w+|ya no (?:va|viene|hay|puede|es)"
-    r"|no (?:puede (?:ir|venir)|viene)|(?:cambiado|cambiaron|cambio) (?:a|al|para))\b"
-    r"|取消|改[到期成]|推[迟遲]|延期|不[去来來]了|中止|キャンセル|なくなった|来られない|行けな"
+    r"|delayed|(?:called|put|calls) (?:it )?off|(?:is|are|was|'s) off(?= *(?:\W|now|because|since|then|after)|\Z)"
+    r"|fell through|brought forward|pulled out|pushed (?:back|to)|scrapped|off sick|fallt (?:\w+ )?aus|gestrichen"
+    r"|(?P<is_vague>(?:can'?t|can ?not|couldn'?t|won'?t|no longer|isn'?t|aren'?t|not) (?:\w+ )?(?:make|do|join|attend"
+    r"|com(?:e|ing)|go(?:ing)?|happen(?:ing)?|be there)|changed to|kann (?:\w+ )?nicht|peux? pas|no pued[eo])"
+    r"|(?:doch|klappt|kommt) nicht|nicht statt|reportee?|ne vient|pospues\w+|ya no (?:va|viene|hay|puede|es)|no viene"
+    r"|(?:cambiado|cambiaron|cambio) (?:a|al|para))\b"
+    r"|取消|改[到期成]|推[迟遲]|延期|不[去来來]了|[来來去]不了|中止|キャンセル|なくなった|来られない|行けな"
 )
+_CLAUSE_END: Final = re.compile(r"[.!?;,:\n]|\b(?:and|but|because|since|if|und|aber|weil|et|mais|y|pero)\b")
 _WEEK, _MONTH = timedelta(days=7), timedelta(days=31)
 _CLOSE: Final = timedelta(days=2)  # a plan for a weekend is one for each of its days, and one for a week is none
 
@@ -93,31 +95,43 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
         began = EPOCH + holds.get(int(layout.memories[place]), int(layout.began[place])) * MICROSECOND
         found[place] = _described(text, speaker, began, question)
     if question.asks_for_plans and layout.has_messages:  # what calls a plan off is newer, so no plan is told without it
-        plans = {place: _named_in(read[int(layout.passages[place])]) for place in found.nonzero()[0].tolist()}
-        told = ((place, read.get(int(layout.passages[place]), "")) for place in newest if layout.is_message[place])
-        for place, text in told if plans else ():
-            if found[place] == 0 and calls_off(text):
-                named, said = _named_in(text), layout.began[place]
-                before = (p for p, its in plans.items() if layout.began[p] < said and not named.isdisjoint(its))
-                found[place] = max((found[p] for p in before), default=0.0)
+        contents = {place: read.get(int(layout.passages[place]), "").partition(": ")[2] for place in newest}
+        plans = {place: _named_in(plain(contents[place])) for place in found.nonzero()[0].tolist()}
+        for place in newest if plans else ():
+            if found[place] == 0 and layout.is_message[place]:
+                before = {p: its for p, its in plans.items() if layout.began[p] < layout.began[place]}
+                off = calls_off(contents[place], before.values())
+                found[place] = max((found[p] for p, is_off in zip(before, off, strict=True) if is_off), default=0.0)
     return found
 
 
-def calls_off(text: str) -> bool:
-    """True if a text tells that something will not be as it was planned: it is cancelled, or moved to another day.
+def calls_off(text: str, plans: Iterable[Container[str]]) -> list[bool]:
+    """Whether a text tells that something will not be as it was planned: it is cancelled, or moved to another day.
 
-    >>> calls_off("The coach trip has been cancelled"), calls_off("The coach trip was lovely")
-    (True, False)
+    What its clause names has to be what a plan names, at least by half; by more where "can't go" may mean anything.
+
+    Args:
+        text: The text.
+        plans: What each plan names, as terms.
+
+    >>> trip = {"coach", "trip"}
+    >>> calls_off("The coach trip has been cancelled", [trip]), calls_off("They cancelled the show on trips", [trip])
+    ([True], [False])
     """
-    return _CALLED_OFF.search(plain(text[:_LOOKED_AT])) is not None
+    left = plain(text[:_LOOKED_AT])
+    if (match := _CALLED_OFF.search(left)) is None:
+        return [False for _ in plans]
+    clause = _CLAUSE_END.split(left[: match.start()])[-1] + _CLAUSE_END.split(left[match.end() :])[0]
+    named = _named_in(clause)
+    least = max(len(named) // 2 + 1 if match["is_vague"] else (len(named) + 1) // 2, 1)
+    least = least if clause.isascii() else 1  # of Chinese and Japanese every two characters are a term
+    return [sum(each in plan for each in named) >= least for plan in plans]
 
 
 def _named_in(text: str) -> set[str]:
-    """The terms of a message that may name a plan: of what stands behind its speaker, and no days nor common words."""
+    """The terms of a text that may name a plan: no days nor common words."""
     return {
-        term
-        for term in analyze(text.partition(": ")[2])
-        if term.isalpha() and len(term.encode()) >= _A_NAME and term not in _SAYS_LITTLE
+        term for term in analyze(text) if term.isalpha() and len(term.encode()) >= _A_NAME and term not in _SAYS_LITTLE
     }
 
 

@@ -191,8 +191,13 @@ class MemoryStore:
         Passages that were deleted inside leave the snapshots once the outermost one has ended.
         """
         if self._transaction.is_open:
-            with self.ledger.transaction(*within):
-                yield
+            deleted_before = len(self._transaction.deleted)
+            try:
+                with self.ledger.transaction(*within):
+                    yield
+            except BaseException:
+                del self._transaction.deleted[deleted_before:]  # what it deleted is there again
+                raise
             return
         self._transaction.is_open, is_done = True, False
         try:

@@ -7,6 +7,7 @@ behind. Days are those of the time zone of the moment when it is said.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
@@ -264,6 +265,12 @@ def _thing(word: str, today: datetime, *, is_next: bool) -> Period | list[Period
     return back(unit, -int(is_next), today)
 
 
+def _this(match: re.Match[str], today: datetime) -> Period | list[Period] | None:
+    """This month or Friday; of a time that has begun something may be told in the past."""
+    is_ahead = match[1] in WEEKDAYS or UNITS.get(match[1]) == WEEKEND
+    return _thing(match[1], today, is_next=False) if is_ahead or not is_past(match) else None
+
+
 def _in_so_many(match: re.Match[str], today: datetime) -> Period:
     """A day in so many days; some days around it in so many weeks, since nobody counts them; "a few" are 2 to 5."""
     number, unit = given(match)
@@ -338,6 +345,17 @@ def _day_of_month(match: re.Match[str], today: datetime) -> Period:
         since = this if this >= since else months_on(month, 1).replace(day=int(number))
         first = since if first is today else first
     return Period(first, _on(0, since).until)
+
+
+def _weekday_of_date(match: re.Match[str], today: datetime) -> Period | None:
+    """The day of "Friday 20th"; if that is no Friday, as in "Friday 2nd interview", the next Friday."""
+    number, day = WEEKDAYS[match[1]], int(match[2])
+    months = (months_on(today.replace(day=1), more) for more in (0, 1))
+    for month in months:
+        with suppress(ValueError):  # it may have no such day
+            if (date := month.replace(day=day)) >= today and date.isoweekday() == number:
+                return _on(0, date)
+    return None if is_past(match) else _weekday(number, today)
 
 
 def _day_of_that_month(match: re.Match[str], today: datetime) -> Period | None:
@@ -484,7 +502,7 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     ),
     (
         re.compile(rf"\b{THIS} {THING}\b"),
-        lambda match, today: None if is_past(match) else _thing(match[1], today, is_next=False),
+        _this,
     ),
     (
         re.compile(rf"\b(?:{any_of(_LATIN_DAYS)})\b|{_NO_TOMORROW}\b(?:morgen|manana)\b"),
@@ -497,7 +515,7 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
     (
         re.compile(
             r"\b(\d{1,2})(?:st|nd|rd|th|\.) ?(?:to|until|till|bis|-|–) ?(?:the |zum )?(\d{1,2})(?:st|nd|rd|th|\.)"
-            r"(?!\d| (?:place|floor|grade|gear|base|century|platz)\b)"
+            r"(?!\d| (?:place|floor|grade|gear|base|century|class|row|street|avenue|round|platz|klasse|stock|rang)\b)"
         ),
         _day_of_month,
     ),
@@ -505,11 +523,14 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
         re.compile(
             rf"{_WITH_DAY}\b(?:on|by|until|before|the|am|zum|bis|den|dem|le|el|el dia) (?:the )?(\d{{1,2}})"
             r"(?:st|nd|rd|th|\.)(?!\d)"
-            rf"|\b(?:{any_of(WEEKDAYS)}),? (\d{{1,2}})(?:st|nd|rd|th|\.)(?!\d)"
             rf"|\b(?:le|el|el dia) (?:(?:{any_of(WEEKDAYS)}) )?(\d{{1,2}})\b(?! ?(?:h|:|%|euro))"
             r"|(?<![\d月])(?<!あと)(\d{1,2})[日号號](?!間)"
         ),
         _day_of_month,
+    ),
+    (
+        re.compile(rf"\b({any_of(WEEKDAYS)}),? (\d{{1,2}})(?:st|nd|rd|th|\.)(?!\d)"),
+        _weekday_of_date,
     ),
     (re.compile(rf"\b({any_of(WEEKDAYS)}){_TO}({any_of(WEEKDAYS)})\b"), _weekdays),
     (re.compile(rf"\b(?:({_NOT_AHEAD}) )?({any_of(WEEKDAYS)})\b(?! (?:dernier|passe|pasado))"), _bare_weekday),

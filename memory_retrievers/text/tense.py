@@ -33,8 +33,10 @@ _NO_SUBJECT: Final = (
 _DETERMINER: Final = r"(?:the|an?|my|our|your|his|her|their|its|this|some|any|all|every|newly|so|too|very|as|how)"
 _HAPPENED: Final = (
     rf"(?:died|tied|lied|(?!{_PLAN_VERB}|(?:re)?(?:closed|fixed|checked|released|serviced|cleaned|collected|delivered"
+    r"|placed|installed|moved|submitted|filed|finished|changed|blocked|switched|turned off|disconnected|fitted|emptied"
+    r"|approved|added|extended|shortened|volunteered|predicted|warned|insisted|preferred"
     r"|expected|required|guaranteed|announced|cancell?ed|limited|united|hundred|alfred|ahmed|moh\w+ed|jared)\b)"
-    rf"\w{{2,}}[^\We]ed{_OF_PLANS}|began|blew|broke|built|burst|caught|fell|felt|grew|held|led|lost|rang|sold|spoke|stole|stood"
+    rf"\w{{2,}}[^\We]ed{_OF_PLANS}|began|blew|broke|built|burst|caught|fell|felt|grew|lost|rang|sold|spoke|stole|stood"
     r"|taught|threw|took(?! (?:\w+ )?(?:appointment|day|shift))|woke|won)\b"
 )
 """A past verb, behind a noun: none that stands there as often for what is to be done: "Shop closed on Friday"."""
@@ -46,12 +48,12 @@ _PARTICIPLE: Final = (
 )
 _NO_PRETERITE: Final = (
     r"(?!(?:heu|moch|konn|soll|muss|durf|woll|leu|gas|bit|kar|tor|tan|kis|lis|hut|lich|war|star|tes|ra|be|\w+(?:tor|kar)"
-    r"|\w*(?:ei|mie|bie|tre|hal|heira))te)"
+    r"|\w*(?:ei|mie|bie|tre|hal|heira)|letz|ers|zwei|drit|nachs|bes|al|bun)te\b)"
 )
 """German words in "-te" by a day that are no verbs of the past: wishes and nouns."""
 _PAST: Final = """
 had went saw met ate came slept swam ran flew drove rode drank sang broke spent wrote wore threw
-didn't couldn't wouldn't wasn't weren't hadn't
+didn't couldn't wasn't weren't hadn't
 hatte hatten waren besuchte besuchten kam kamen ging gingen fuhr fuhren blieb blieben traf trafen flog flogen schlief
 begann begannen starb starben rief riefen fand sprach sah sahen nahm verlor gewann schrieb
 etais etait etions etaient avais avait avions avaient
@@ -69,7 +71,7 @@ _PAST_VERB: Final = re.compile(
     rf"|(?:\A|(?<=\Aon ; )|(?<=\A; ))(?:(?!{_NO_SUBJECT} )[\w']+ ){{0,3}}(?!(?:{_NO_SUBJECT}|{_DETERMINER}|i|we|you"
     rf"|he|she|it|they) )[\w']+ (?:\w+ly )?{_HAPPENED}"
     r"|(?:told|asked|called) (?:me|us|him|her|them)(?= on ;)"
-    rf"|(?<!ich ){_NO_PRETERITE}\w{{3,}}te(?= am ;)|(?<=am ; ){_NO_PRETERITE}\w{{3,}}te(?! ich\b)"
+    rf"|(?<!ich )(?<!\A){_NO_PRETERITE}\w{{3,}}te(?= am ;)|(?<=am ; ){_NO_PRETERITE}\w{{3,}}te(?! ich\b)"
     r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)"
     rf"|(?:habe?|haben|hat) (?:[^.?\s]+\s+){{0,16}}{_PARTICIPLE}|(?:bin|sind)(?: [^.?\s]+){{0,9}} {_PARTICIPLE}"
     r"|was ist (?:[^.?\s]+\s+){0,16}(?:passiert|geschehen|gewesen)(?=\W*$)"
@@ -89,7 +91,8 @@ _PIECES: Final = (
 
 _AND: Final = "and ", "und ", "et ", "y "
 _FOR_A_DAY: Final = re.compile(
-    r"\b(?:for|to|took|auf|fur|pour|para|al?) (?:the |next |el |den )?\Z|\b(?:due|starting) (?:on |by )?\Z"
+    r"\b(?:by|about|of|\w+ed (?:until|till)|for|to|took|auf|fur|pour|para|al?) (?:the |next |el |den )?\Z"
+    r"|\b(?:due|starting) (?:on |by )?\Z"
     r"|\b(?:to|with) [\w']+ about \Z|\bcouldn't [^.;]*until \Z"
     r"|\b(?:(?:for|about) (?:the|my|our|his|her)|about) [\w']+ on \Z"
     r"|\b(?:gave|offered) (?:me|us|him|her|them) \Z|\b(?:me|us|him|her|them) (?:in|down) (?:on )?\Z"
@@ -98,17 +101,17 @@ _FOR_A_DAY: Final = re.compile(
 
 _YET: Final = re.compile(
     r"\b(?:can(?:'?t|not)?|will|won'?t|is|isn'?t|are|aren'?t|must|should|due|scheduled|comes|needs|wants|to say"
-    r"|who (?!was\b)\w+s|(?:s?he|it)'?s|i'?m|\w+'(?:ll|re))\b"
+    r"|(?:who|and) (?:start|come|play|begin|arrive|leave|land)s|(?:s?he|it)'?s|i'?m|\w+'(?:ll|re))\b"
 )
 """Between a past verb and a day it tells of what is to come: "He called to say he can't come on Friday"."""
-_BECAUSE: Final = re.compile(r" (?:because|cause|cuz|since|as|who|which|if|when|after|before|until) ")
+_BECAUSE: Final = re.compile(r" (?:because|cause|cuz|if) ")
 
 _NEAR: Final = 120  # characters of a clause or sentence before and behind a day
 
 _OWN_VERB: Final = re.compile(
     r"\b(?:i|we|he|she|it|they|there'?s|is|are|will|must|should|remind|ich|wir|er|kommt|kommen|ist|sind|hat|wird|gibt"
     r"|(?:s?he|it|that)s|im|(?:(?<=^)|(?<=and ))(?:start|begin|come|go|fly|leave|return|meet)s?|\w+s (?:us|me|him|them)"
-    r"|(?<=; )\w{4,}o|(?:lo|la|me|nos|se) \w+|je|j'ai|on(?= \w)|il|elle|nous"
+    r"|(?<=; )\w{4,}o|(?:lo|nos|se) \w+|je|j'ai|on(?= \w)|il|elle|nous"
     r"|va|vient|tengo|tenemos|voy|va|vamos|viene|llega|hay)\b"
 )
 """A part of a sentence with one of these words is a clause, and no part of a list: "I met Tom and Ben on Friday"."""
@@ -125,7 +128,7 @@ _CJK_PAST: Final = re.compile(
 
 
 _PRETERITE: Final = re.compile(
-    r"\b(?!(?:(?:caf|jos|beb|porqu)é|\w+[aei]ré|(?:aqu|all)í|(?:reserv|qued|confirm|apunt|cambi|invit|ped|pid)[éíó])\b)"
+    r"\b(?!(?:(?:caf|jos|beb|porqu|comit|chal|ren|chlo)é|\w+[aeid]ré|inscribí|convocó|(?:aqu|all)í|(?:reserv|qued|confirm|apunt|cambi|invit|ped|pid)[éíó])\b)"
     r"\w{3,}[éíó]\b",
     re.IGNORECASE,
 )

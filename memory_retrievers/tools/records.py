@@ -201,13 +201,13 @@ def _forget_message(context: ToolContext, arguments: MemoryDeleteArguments, show
 
 def _chosen(context: ToolContext, arguments: MemoryDeleteArguments) -> list[AnyMemory]:
     if arguments.id is not None:
-        return findable(context, (arguments.id,))[0]
+        return _known(context, (arguments.id,))
     if arguments.ids is not None:
         if len(arguments.ids) > LARGEST_PAGE:
             raise ValidationError(f"Too many ids: {len(arguments.ids)}, at most {LARGEST_PAGE} are allowed")
         return [
             memory
-            for memory in findable(context, arguments.ids)[0]
+            for memory in _known(context, arguments.ids)
             if (arguments.memory_tier is None or memory.tier is arguments.memory_tier)
             and (arguments.older_than is None or memory.created_at < arguments.older_than)
         ]
@@ -222,6 +222,15 @@ def _chosen(context: ToolContext, arguments: MemoryDeleteArguments) -> list[AnyM
             include_invalidated=True,
         )
     )
+
+
+def _known(context: ToolContext, ids: tuple[str, ...]) -> list[AnyMemory]:
+    """The memories of those of the ids that exist; it raises where an id does not tell which memory is meant."""
+    found, failed = findable(context, ids)
+    for error in failed.values():
+        if not isinstance(error, NotFoundError):
+            raise error
+    return found
 
 
 def findable(context: ToolContext, ids: tuple[str, ...]) -> tuple[list[AnyMemory], dict[str, MemoryRetrieversError]]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 import memory_retrievers
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends.language_models import adapt
-from memory_retrievers.errors import LanguageModelError
+from memory_retrievers.errors import ConfigurationError, LanguageModelError
 from memory_retrievers.ingestion.consolidation import FactConsolidator
 from memory_retrievers.ingestion.facts import ConsolidationAnswer, FactAnswer
 from memory_retrievers.ingestion.pipeline import IngestionPipeline
@@ -168,6 +168,12 @@ def test_a_model_that_fails_is_the_packages_error(memory, part, said, told):
     with pytest.raises(LanguageModelError, match=told):
         PARTS[part](memory, Saying(said))
     assert stored(memory) == before
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_has_no_generate_is_told_to_be_no_model(memory, part):
+    with pytest.raises(ConfigurationError, match="object is no language model"):
+        PARTS[part](memory, object())
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -138,7 +138,7 @@ def test_a_copy_that_is_put_over_a_store_whose_process_was_killed_does_not_get_i
     assert done.stdout.splitlines()[-1] == "False", done.stderr
     shutil.copytree(tmp_path / "copy", filled, dirs_exist_ok=True)
     for given in ({}, {"read_only": True}):
-        with pytest.raises(BackendError, match=r"a copy was put in its place\. Remove memory\.db-wal"):
+        with pytest.raises(BackendError, match=r"a copy was put in its place, remove memory\.db-wal"):
             opened(filled, clock, **given)
     for name in ("wal", "shm"):
         (filled / f"{STORE_FILE}-{name}").unlink()

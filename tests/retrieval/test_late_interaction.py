@@ -645,3 +645,18 @@ def test_forms_of_a_word_stay_one_word_beside_what_is_queued():
     stored = TermStatistics(3, 5.0, {"haus": 1, "häuser": 2}, {"häuser": "haus"})
     joined = joined_statistics(stored, ["haus", "häuser"], [{"haus": 1}], np.array([5.0]))
     assert (joined.frequencies, joined.words) == ({"haus": 2, "häuser": 2}, stored.words)
+
+
+def test_what_an_undone_change_within_a_transaction_forgot_stays_where_it_is_searched():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        tea = memory.remember_fact(scope="c", fact="Tea")
+        memory.retrieve("tea", scope="c")
+        look = inside(memory)
+        before = kept_passages(look)
+        with look.store.transaction("c"):
+            with contextlib.suppress(KeyError), look.store.transaction("c"):
+                memory.forget(tea.id, scope="c")
+                raise KeyError
+            memory.remember_fact(scope="c", fact="Coffee")
+        assert before
+        assert before <= kept_passages(look)

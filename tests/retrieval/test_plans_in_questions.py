@@ -7,8 +7,9 @@ import pytest
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.request import asked_by
-from memory_retrievers.retrieval.times import share_of_plan
+from memory_retrievers.retrieval.times import calls_off, share_of_plan
 from memory_retrievers.testing import FixedClock
+from memory_retrievers.text.analysis import analyze
 from memory_retrievers.text.periods import Period
 
 NOW = datetime(2026, 3, 13, 9, tzinfo=UTC)
@@ -216,8 +217,55 @@ def test_on_a_sunday_this_week_is_the_next():
     assert asked_on(NOW + timedelta(days=2), said, "What's planned for this week?") == {"Dentist on Tuesday"}
 
 
+@pytest.mark.parametrize("question", ["What's on this week-end?", "今週末の予定は？", "这周末有什么安排？"])
+def test_on_a_sunday_the_weekend_is_no_week(question):
+    (asked,) = Question.parse(question, now=NOW + timedelta(days=2)).ahead
+    assert asked.until - asked.since <= timedelta(days=2)
+
+
 @pytest.mark.parametrize("question", ["What is on today?", "What is happening today?"])
 def test_what_is_written_out_asks_as_what_is_not(question):
     said = {"Dentist on Friday": 2, "I like rain": 1, "Rain is nice today, it is happening": 0}
     assert "Dentist on Friday" in asked_on(NOW, said, question)
     assert Question.parse(question, now=NOW).asks_for_plans
+
+
+@pytest.mark.parametrize(
+    ("plan", "text"),
+    [
+        *(("coach trip", "The coach trip has been cancelled"), ("harbour road", "harbour road is off, they let it")),
+        *(("boiler man", "Boiler man can't do Wednesday"), ("dentist", "My dentist appointment got moved")),
+        *(
+            ("dinner tom", "Tom said he can't make dinner"),
+            ("yoga", "yoga isn't happening"),
+            ("sam", "Sam isn't coming"),
+        ),
+        *(("party mira", "die party ist abgesagt"), ("termin", "Termin verschoben auf den 8.")),
+        *(("kurs", "Der Kurs fällt leider aus"), ("cena", "la cena se cancela"), ("diner", "le dîner est annulé")),
+        *(("旅行", "旅行取消了"), ("会議", "会議は中止です")),
+    ],
+)
+def test_what_is_cancelled_or_moved_is_called_off(plan, text):
+    assert calls_off(text, [analyze(plan)]) == [True]
+
+
+@pytest.mark.parametrize(
+    ("plan", "text"),
+    [
+        *(
+            ("dinner tom", "what can I cook for dinner if we can't do dairy?"),
+            ("leo footbal", "Leo won't do his homework"),
+        ),
+        *(
+            ("tom dinner", "Tom changed to oat milk lately"),
+            ("kid zoo", "They cancelled the show we watch with the kids"),
+        ),
+        *(
+            ("footbal leo", "football is too expensive here, we can't go every week"),
+            ("trip coach", "The trip was lovely"),
+        ),
+        *(("dentist", "The dentist changed the colour of the door"), ("tom dinner", "Tom moved to Berlin years ago")),
+    ],
+)
+def test_a_word_of_a_plan_alone_calls_nothing_off(plan, text):
+    assert calls_off(text, [plan.split()]) == [False]

@@ -2,8 +2,11 @@ from datetime import timedelta
 
 import pytest
 
+from memory_retrievers import AgentMemory
+from memory_retrievers.models import SemanticDraft
+from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.registry import LocalToolbox
-from memory_retrievers.tools.tool import ToolContext
+from memory_retrievers.tools.tool import ToolContext, ToolPolicy
 
 from .conftest import store
 
@@ -263,3 +266,14 @@ def test_at_each_level_a_delete_tells_more(tool):
     }
     full = tool("memory_delete", id=two, response_level="full")
     assert [item["content"] for item in full["affected_items"]] == ["two"]
+
+
+def test_an_id_of_several_scopes_deletes_nothing_and_asks_which_is_meant():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        for scope, id in (("r/a", "twice"), ("r/b", "twice"), ("r", "once")):
+            memory.remember_many([SemanticDraft(scope=scope, id=id, fact=f"{id} of {scope}")])
+        toolbox = LocalToolbox(ToolPolicy(root="r").context(memory, scope="r"))
+        for arguments in ({"id": "twice"}, {"ids": ["twice", "once"]}):
+            answer = toolbox.call("memory_delete", arguments)
+            assert (answer.is_error, "name the one meant" in answer.content) == (True, True)
+        assert memory.stats().facts == 3

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Protocol, TypeVar
 import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from memory_retrievers.errors import LanguageModelError, MemoryRetrieversError, ValidationError
+from memory_retrievers.errors import ConfigurationError, LanguageModelError, MemoryRetrieversError, ValidationError
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.messages import Message
 from memory_retrievers.protocols import LanguageModel
@@ -176,7 +176,10 @@ def checked_model(model: LanguageModel) -> CheckedLanguageModel:
     """The model with its answers checked, whoever made it; one that is checked already is given back as it is."""
     if isinstance(model, CheckedLanguageModel):
         return model
-    return CheckedLanguageModel(model.generate, model.generate, name=type(model).__qualname__)
+    name = type(model).__qualname__
+    if not callable(generate := getattr(model, "generate", None)):
+        raise ConfigurationError(f"{name} is no language model: give an object with generate(system, user, schema)")
+    return CheckedLanguageModel(generate, generate, name=name)
 
 
 def asked(language_model: LanguageModel, system: str, user: str, schema: type[AnswerT]) -> AnswerT:

@@ -292,8 +292,9 @@ def check_seal(path: Path) -> None:
         if has_log(path):  # of a process that has removed the checksum by now; else of another file in this place
             if _read_seal(folder, path) == seal:
                 raise BackendError(
-                    f"{path} is not the file whose latest changes are in {path.name}-wal beside it: a copy was put in "
-                    f"its place. Remove {path.name}-wal and {path.name}-shm to open the copy"
+                    f"{path} has changed since it was closed, by {path.name}-wal beside it. If a copy was put in its "
+                    f"place, remove {path.name}-wal and {path.name}-shm to open the copy; if another program has "
+                    f"written it, close that, and remove {path.name}{_SEAL_SUFFIX} to keep what it wrote"
                 )
             return
         before = path.stat()
