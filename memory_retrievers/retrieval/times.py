@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -98,34 +98,38 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
         contents = {place: read.get(int(layout.passages[place]), "").partition(": ")[2] for place in newest}
         plans = {place: _named_in(plain(contents[place])) for place in found.nonzero()[0].tolist()}
         for place in newest if plans else ():
-            if found[place] == 0 and layout.is_message[place]:
-                before = {p: its for p, its in plans.items() if layout.began[p] < layout.began[place]}
-                off = calls_off(contents[place], before.values())
-                found[place] = max((found[p] for p, is_off in zip(before, off, strict=True) if is_off), default=0.0)
+            if found[place] or not layout.is_message[place] or (off := called_off(contents[place])) is None:
+                continue
+            before = (p for p, names in plans.items() if layout.began[p] < layout.began[place] and off.fits(names))
+            found[place] = max((found[p] for p in before), default=0.0)
     return found
 
 
-def calls_off(text: str, plans: Iterable[Container[str]]) -> list[bool]:
-    """Whether a text tells that something will not be as it was planned: it is cancelled, or moved to another day.
+class CalledOff(NamedTuple):
+    """What a text tells will not be as it was planned: what its clause names, and how much of it a plan has to name."""
 
-    What its clause names has to be what a plan names, at least by half; by more where "can't go" may mean anything.
+    names: set[str]
+    least: int
 
-    Args:
-        text: The text.
-        plans: What each plan names, as terms.
+    def fits(self, plan: Container[str]) -> bool:
+        """True if it may be a plan that names these."""
+        return sum(each in plan for each in self.names) >= self.least
 
-    >>> trip = {"coach", "trip"}
-    >>> calls_off("The coach trip has been cancelled", [trip]), calls_off("They cancelled the show on trips", [trip])
-    ([True], [False])
+
+def called_off(text: str) -> CalledOff | None:
+    """What a text tells is cancelled, or moved to another day; by half of what it names, or more if that is vague.
+
+    >>> called_off("They cancelled the coach trip").least, called_off("We can't go on the coach trip").least
+    (1, 2)
     """
     left = plain(text[:_LOOKED_AT])
     if (match := _CALLED_OFF.search(left)) is None:
-        return [False for _ in plans]
+        return None
     clause = _CLAUSE_END.split(left[: match.start()])[-1] + _CLAUSE_END.split(left[match.end() :])[0]
-    named = _named_in(clause)
-    least = max(len(named) // 2 + 1 if match["is_vague"] else (len(named) + 1) // 2, 1)
-    least = least if clause.isascii() else 1  # of Chinese and Japanese every two characters are a term
-    return [sum(each in plan for each in named) >= least for plan in plans]
+    names = _named_in(clause)
+    if not clause.isascii():  # of Chinese and Japanese every two characters are a term
+        return CalledOff(names, 1)
+    return CalledOff(names, len(names) // 2 + 1 if match["is_vague"] else max((len(names) + 1) // 2, 1))
 
 
 def _named_in(text: str) -> set[str]:
