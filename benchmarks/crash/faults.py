@@ -46,7 +46,8 @@ class KillAt:
 
     def lay(self) -> None:
         """Lay the points over SQLite's connections, renaming, and Chroma's collections, for the rest of the process."""
-        connection.Connection = _connection(self)  # type: ignore[misc]
+        for kind in (connection.Connection, connection.Writer):
+            setattr(connection, kind.__name__, _connection(self, kind))
         _surround(os, "rename", self)
         _surround(shutil, "rmtree", self)
         if self.what in {"upsert", "delete", "create_collection"}:
@@ -68,8 +69,8 @@ def _surround(owner: object, name: str, fault: KillAt) -> None:
     setattr(owner, name, surrounded)
 
 
-def _connection(fault: KillAt) -> type[connection.Connection]:
-    class Connection(connection.Connection):
+def _connection(fault: KillAt, kind: type[connection.Connection]) -> type[connection.Connection]:
+    class Connection(kind):  # type: ignore[misc, valid-type]
         """A real connection that comes by the fault with every statement."""
 
         def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:  # noqa: ANN401

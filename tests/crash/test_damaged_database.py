@@ -129,6 +129,14 @@ def test_a_store_that_was_killed_after_it_was_written_is_not_taken_for_damaged(f
             assert memory.stats().facts == 90
 
 
+def test_what_another_program_has_written_and_not_closed_is_there(filled, clock):
+    with contextlib.closing(sqlite3.connect(filled / STORE_FILE, isolation_level=None)) as other:
+        other.execute("UPDATE memories SET title = 'by another program' WHERE row = 1")
+        assert (filled / f"{STORE_FILE}-wal").stat().st_size > 0
+        with opened(filled, clock) as memory:
+            assert memory.stats().facts == 90
+
+
 def test_a_copy_that_is_put_over_a_store_whose_process_was_killed_does_not_get_its_latest_changes(
     filled, clock, tmp_path
 ):
@@ -136,9 +144,9 @@ def test_a_copy_that_is_put_over_a_store_whose_process_was_killed_does_not_get_i
         memory.backup(tmp_path / "copy")
     done = subprocess.run([sys.executable, "-c", KILLED, filled], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "False", done.stderr
-    shutil.copytree(tmp_path / "copy", filled, dirs_exist_ok=True)
+    shutil.copytree(tmp_path / "copy", filled, dirs_exist_ok=True)  # with the times of the copy
     for given in ({}, {"read_only": True}):
-        with pytest.raises(BackendError, match=r"a copy was put in its place, remove memory\.db-wal"):
+        with pytest.raises(BackendError, match=r"a copy was put in its place\. Remove memory\.db-wal"):
             opened(filled, clock, **given)
     for name in ("wal", "shm"):
         (filled / f"{STORE_FILE}-{name}").unlink()

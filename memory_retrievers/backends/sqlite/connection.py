@@ -289,12 +289,11 @@ def check_seal(path: Path) -> None:
         seal = _read_seal(folder, path)
         if seal is None:
             return
-        if has_log(path):  # of a process that has removed the checksum by now; else of another file in this place
-            if _read_seal(folder, path) == seal:
+        if has_log(path):  # of a process that has removed the checksum by now, or of another program
+            if _is_of_another_file(path) and _read_seal(folder, path) == seal:
                 raise BackendError(
-                    f"{path} has changed since it was closed, by {path.name}-wal beside it. If a copy was put in its "
-                    f"place, remove {path.name}-wal and {path.name}-shm to open the copy; if another program has "
-                    f"written it, close that, and remove {path.name}{_SEAL_SUFFIX} to keep what it wrote"
+                    f"{path} is not the file whose latest changes are in {path.name}-wal beside it: a copy was put in "
+                    f"its place. Remove {path.name}-wal and {path.name}-shm to open the copy"
                 )
             return
         before = path.stat()
@@ -343,6 +342,14 @@ def _seal_name(path: Path) -> str:
 def is_sealed(path: Path) -> bool:
     """Return True if the checksum file exists."""
     return path.with_name(_seal_name(path)).exists()
+
+
+def _is_of_another_file(path: Path) -> bool:
+    """True if a log was last written before the checksum came to this place: a copy keeps other times, but not this."""
+    with contextlib.suppress(FileNotFoundError):
+        log, seal = (path.with_name(name).stat() for name in (f"{path.name}-wal", _seal_name(path)))
+        return log.st_ctime_ns < seal.st_ctime_ns
+    return False
 
 
 def log_size(path: Path) -> int:
