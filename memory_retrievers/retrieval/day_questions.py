@@ -97,7 +97,7 @@ _ASKS_WHAT_WAS_DONE: Final = re.compile(
     r"|(?:ai-je|avons-nous|j'ai|on a|nous avons) (?:fait|passe)|s'est(?:-il)? passe|hice|hicimos|(?:he|hemos) hecho"
     r"|pas[eo])\b"
 )
-_WITHOUT_MARK: Final = re.compile(r"\b(what|how|where)(?:s| is)\b")  # as "whats on" is typed
+_WITHOUT_MARK: Final = re.compile(r"\b(what|how|where)(?:s| is)\b")  # "whats on", as it is typed, and "what is on"
 _SPENDING_TIME: Final = re.compile(r"\b((?:how|where) did (?:i|we)) spend\b|\b(did (?:i|we)) get up to\b")
 _CJK_DONE: Final = re.compile(
     r"[做干][了过過]些?(?:什么|什麼|啥)|[做干](?:什么|什麼|啥)了|[发發]生了?(?:什么|什麼)事?|[过過]得怎[么麼][样樣]"

@@ -16,7 +16,7 @@ from memory_retrievers.text.analysis import STOP_WORDS, analyze
 from memory_retrievers.text.dates import in_zone, read_long_date
 from memory_retrievers.text.languages import COMMON_WORDS
 from memory_retrievers.text.periods import PERIOD_WORDS, Period, plain
-from memory_retrievers.text.plans import days_ahead, days_behind
+from memory_retrievers.text.plans import BEYOND_LATIN, days_ahead, days_behind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,7 +127,7 @@ def called_off(text: str) -> CalledOff | None:
         return None
     clause = _CLAUSE_END.split(left[: match.start()])[-1] + _CLAUSE_END.split(left[match.end() :])[0]
     names = _named_in(clause)
-    if not clause.isascii():  # of Chinese and Japanese every two characters are a term
+    if BEYOND_LATIN.search(clause):  # of Chinese and Japanese every two characters are a term
         return CalledOff(names, 1)
     return CalledOff(names, len(names) // 2 + 1 if match["is_vague"] else max((len(names) + 1) // 2, 1))
 

@@ -104,7 +104,7 @@ class ProbedEmbedder:
         return functools.partial(_asked, self.embedder, by_tokens, self.fingerprint.dimension)
 
     def remember_query(self, query: str) -> tuple[Vector, bool]:
-        """Like :meth:`embed_query`; False if it took long enough for much to be written meanwhile."""
+        """Like :meth:`embed_query`; False if it took long enough for something to be written meanwhile."""
         begun = time.monotonic()
         vector = self.embed_query(query)
         return vector, time.monotonic() - begun < _AT_ONCE

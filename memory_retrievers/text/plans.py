@@ -350,8 +350,7 @@ def _day_of_month(match: re.Match[str], today: datetime) -> Period:
 def _weekday_of_date(match: re.Match[str], today: datetime) -> Period | None:
     """The day of "Friday 20th"; if that is no Friday, as in "Friday 2nd interview", the next Friday."""
     number, day = WEEKDAYS[match[1]], int(match[2])
-    months = (months_on(today.replace(day=1), more) for more in (0, 1))
-    for month in months:
+    for month in (months_on(today.replace(day=1), more) for more in (0, 1)):
         with suppress(ValueError):  # it may have no such day
             if (date := month.replace(day=day)) >= today and date.isoweekday() == number:
                 return _on(0, date)
@@ -500,10 +499,7 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
         re.compile(rf"\b(?:{_NEXT} {THING}|{THING} (?:prochaine?|proxim[oa]|que viene|qui vient))\b"),
         lambda match, today: _thing(given(match)[0], today, is_next=True),
     ),
-    (
-        re.compile(rf"\b{THIS} {THING}\b"),
-        _this,
-    ),
+    (re.compile(rf"\b{THIS} {THING}\b"), _this),
     (
         re.compile(rf"\b(?:{any_of(_LATIN_DAYS)})\b|{_NO_TOMORROW}\b(?:morgen|manana)\b"),
         lambda match, today: _on(DAYS_ON[match[0]], today),
@@ -528,10 +524,7 @@ _EXPRESSIONS: Final[tuple[Expression, ...]] = (
         ),
         _day_of_month,
     ),
-    (
-        re.compile(rf"\b({any_of(WEEKDAYS)}),? (\d{{1,2}})(?:st|nd|rd|th|\.)(?!\d)"),
-        _weekday_of_date,
-    ),
+    (re.compile(rf"\b({any_of(WEEKDAYS)}),? (\d{{1,2}})(?:st|nd|rd|th|\.)(?!\d)"), _weekday_of_date),
     (re.compile(rf"\b({any_of(WEEKDAYS)}){_TO}({any_of(WEEKDAYS)})\b"), _weekdays),
     (re.compile(rf"\b(?:({_NOT_AHEAD}) )?({any_of(WEEKDAYS)})\b(?! (?:dernier|passe|pasado))"), _bare_weekday),
     (

@@ -22,7 +22,8 @@ _OF_PLANS: Final = (
 _PLAN_VERB: Final = (
     r"\w*(?:booked|scheduled|arranged|ordered|planned|reserved|poned|(?<!re)signed|registered|asked|confirmed"
     r"|accepted|offered|promised|decided|wanted|hoped|mentioned|noticed|learned|reminded|needed|used|applied"
-    r"|invited|organi[sz]ed|fancied|suggested|proposed|requested|picked|received|reali[sz]ed|assumed|explained|replied|emailed|texted)\b"
+    r"|invited|organi[sz]ed|fancied|suggested|proposed|requested|picked|received|reali[sz]ed|assumed|explained|replied"
+    r"|emailed|texted)\b"
 )
 _NO_SUBJECT: Final = (
     r"(?:am|is|are|was|were|be|being|been|have|has|had|having|got|get|gets|getting|needs?|wants?|will|would|can|could"
@@ -128,16 +129,17 @@ _CJK_PAST: Final = re.compile(
 
 
 _PRETERITE: Final = re.compile(
-    r"\b(?!(?:(?:caf|jos|beb|porqu|comit|chal|ren|chlo)é|\w+[aeid]ré|inscribí|convocó|(?:aqu|all)í|(?:reserv|qued|confirm|apunt|cambi|invit|ped|pid)[éíó])\b)"
+    r"\b(?!(?:(?:caf|jos|beb|porqu|comit|chal|ren|chlo)é|\w+[aeid]ré|inscribí|convocó|(?:aqu|all)í"
+    r"|(?:reserv|qued|confirm|apunt|cambi|invit|ped|pid)[éíó])\b)"
     r"\w{3,}[éíó]\b",
     re.IGNORECASE,
 )
-_ES: Final = re.compile(r"\b(?:lunes|martes|mi[eé]rcoles|jueves|viernes|s[aá]bado|domingo)\b", re.IGNORECASE)
+_SPANISH_DAY: Final = re.compile(r"\b(?:lunes|martes|mi[eé]rcoles|jueves|viernes|s[aá]bado|domingo)\b", re.IGNORECASE)
 
 
 def with_preterites(text: str) -> str:
     """A text with "fue" for Spanish verbs of which only the accent tells that they are no present: "llegó"."""
-    return _PRETERITE.sub("fue", text) if _ES.search(text) else text
+    return _PRETERITE.sub("fue", text) if _SPANISH_DAY.search(text) else text
 
 
 def is_past(match: re.Match[str]) -> bool:

@@ -30,9 +30,8 @@ from memory_retrievers.settings import ToolSettings
 from memory_retrievers.tools.tool import ROOT
 
 FORMAT_VERSION: Final = "1.0"
-_NOT_TOLD: Final = frozenset(
-    {"origin", "last_confirmed_at"}
-)  # of a draft, in no document: passed over where one has it
+_LEFT_OUT: Final = frozenset({"origin", "last_confirmed_at"})
+"""Fields of a draft that no document has; keys of these names are another program's, and passed over."""
 
 
 class _Line(BaseModel):
@@ -40,9 +39,9 @@ class _Line(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, given: object) -> object:
+    def _without_others(cls, given: object) -> object:
         if isinstance(given, Mapping):
-            return {name: value for name, value in given.items() if value is not None and name not in _NOT_TOLD}
+            return {name: value for name, value in given.items() if value is not None and name not in _LEFT_OUT}
         return given
 
 
@@ -76,7 +75,7 @@ class _StoredLine(_Line, MemoryDraft):
             id: Under which id.
             origin: How it came to be.
         """
-        told = self.draft_type.model_fields.keys() - _NOT_TOLD
+        told = self.draft_type.model_fields.keys() - _LEFT_OUT
         fields: dict[str, object] = {name: getattr(self, name) for name in told}
         return self.draft_type.model_validate(fields | {"scope": scope, "id": id, "origin": origin})
 
@@ -133,7 +132,7 @@ def memory_line(memory: AnyMemory, *, scope: str, associated: list[str]) -> Json
     """
     model: type[AnyLine] = MemoryLine if isinstance(memory, SemanticMemory) else EpisodeLine
     line = model.trusted({name: getattr(memory, name, ()) for name in model.model_fields})
-    written = line.model_dump(by_alias=True, exclude_defaults=True, exclude={"scope", *_NOT_TOLD})
+    written = line.model_dump(by_alias=True, exclude_defaults=True, exclude={"scope", *_LEFT_OUT})
     written = {name: value for name, value in written.items() if name not in _FORMAT}
     if isinstance(memory, SemanticMemory):
         category = {"category": str(memory.category)}
@@ -158,7 +157,7 @@ def memory_line(memory: AnyMemory, *, scope: str, associated: list[str]) -> Json
 def is_line_of(line: AnyLine, memory: AnyMemory) -> bool:
     """True if a line tells what a memory says already; where both are, and how often it was read, tells nothing."""
     known = type(line).parse(memory_line(memory, scope="", associated=[]))
-    besides = {"id", "scope", "associations", "access_count", "last_accessed_at", *_NOT_TOLD}
+    besides = {"id", "scope", "associations", "access_count", "last_accessed_at", *_LEFT_OUT}
     return line.model_dump(exclude=besides) == known.model_dump(exclude=besides)
 
 

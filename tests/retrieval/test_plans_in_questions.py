@@ -254,7 +254,7 @@ def test_what_is_cancelled_or_moved_is_called_off(plan, text):
     [
         *(
             ("dinner tom", "what can I cook for dinner if we can't do dairy?"),
-            ("leo footbal", "Leo won't do his homework"),
+            ("leo footbal", "Leo won't do his homework 😢"),
         ),
         *(
             ("tom dinner", "Tom changed to oat milk lately"),
