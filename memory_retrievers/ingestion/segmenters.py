@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, SkipValidation
 
 from memory_retrievers.backends.language_models.structured import MAX_MESSAGE_LENGTH, Answer, OneLine, asked, cut
-from memory_retrievers.ingestion.boundaries import BoundarySettings, SurpriseSettings, find_boundaries, surprises
+from memory_retrievers.ingestion.boundaries import find_boundaries, surprises
 from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title, readable, term_counts
 from memory_retrievers.models import SummaryBy
 from memory_retrievers.models.messages import Message
@@ -135,16 +135,12 @@ def sliced(answers: Sequence[SegmentAnswer], *, total: int) -> list[Segment]:
     return [*segments, replace(last, messages=last.messages + left)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineSegmenter:
     """Cuts conversations at pauses, greetings, announced changes of topic, and where cohesion falls.
 
     A :class:`~memory_retrievers.protocols.Segmenter`. Titles and summaries are taken from the messages. The same
     messages and vectors give the same segments. One call embeds once: the messages and the summaries known.
     """
-
-    boundaries: BoundarySettings = field(default_factory=BoundarySettings)  # what makes a boundary
-    surprise: SurpriseSettings = field(default_factory=SurpriseSettings)  # what makes a segment surprising
 
     def segment(self, messages: Sequence[Message], context: SegmentationContext) -> list[Segment]:
         """The segments, in order; together they take exactly all messages. No messages give none."""
@@ -157,7 +153,7 @@ class OfflineSegmenter:
         vectors = context.embed([*(message.content for message in messages), *summaries])
         said, known = vectors[: len(messages)], vectors[len(messages) :]
         # 2. The boundaries, and with them the stretches.
-        ends = [0, *find_boundaries(messages, said, self.boundaries), len(messages)]
+        ends = [0, *find_boundaries(messages, said), len(messages)]
         stretches = [messages[start:end] for start, end in pairwise(ends)]
         # 3. What each is about, against the words of all of them and of the episodes before.
         earlier_turns = [message.content for episode in context.recent for message in readable(episode.messages)]
@@ -170,5 +166,5 @@ class OfflineSegmenter:
                 surprise=surprise,
                 summary_by=SummaryBy.RULES,
             )
-            for stretch, surprise in zip(stretches, surprises(stretches, said, known, self.surprise), strict=True)
+            for stretch, surprise in zip(stretches, surprises(stretches, said, known), strict=True)
         ]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from memory_retrievers import Message
-from memory_retrievers.ingestion.boundaries import BoundarySettings, cohesion_falls, find_boundaries
+from memory_retrievers.ingestion.boundaries import cohesion_falls, find_boundaries
 
 START = datetime(2026, 2, 1, 9, 0, tzinfo=UTC)
 MONTHS = list(calendar.month_name)[1:]
@@ -28,7 +28,7 @@ def same(messages):
 
 
 def borders(messages):
-    return find_boundaries(messages, same(messages), BoundarySettings())
+    return find_boundaries(messages, same(messages))
 
 
 class TestPauses:
@@ -95,22 +95,22 @@ class TestPhrases:
 class TestCohesion:
     def test_falls_between_blocks_and_nowhere_else(self):
         vectors = np.repeat(np.eye(2, dtype=np.float32), 6, axis=0)
-        falls = cohesion_falls(spoken(*MONTHS), vectors, BoundarySettings())
+        falls = cohesion_falls(spoken(*MONTHS), vectors)
         assert falls[5] == max(falls) > 1.0
         assert max(falls[:3] + falls[8:]) == 0.0
-        assert find_boundaries(spoken(*MONTHS), vectors, BoundarySettings()) == [6]
+        assert find_boundaries(spoken(*MONTHS), vectors) == [6]
 
     def test_does_not_depend_on_what_all_vectors_share(self):
         random = np.random.default_rng(7).normal(size=(12, 8)).astype(np.float32)
-        falls = cohesion_falls(spoken(*MONTHS), random, BoundarySettings())
-        assert cohesion_falls(spoken(*MONTHS), random + 5, BoundarySettings()) == pytest.approx(falls, abs=1e-4)
+        falls = cohesion_falls(spoken(*MONTHS), random)
+        assert cohesion_falls(spoken(*MONTHS), random + 5) == pytest.approx(falls, abs=1e-4)
 
     def test_words_alone_count_too(self):
         contents = ["red apple pie"] * 6 + ["fast blue car"] * 6
         messages = spoken(*contents)
-        assert find_boundaries(messages, same(messages), BoundarySettings()) == [6]
+        assert find_boundaries(messages, same(messages)) == [6]
 
     @pytest.mark.parametrize("number", [1, 2, 3])
     def test_few_messages_have_no_border(self, number):
         messages = spoken(*MONTHS[:number])
-        assert find_boundaries(messages, np.eye(number, 4, dtype=np.float32), BoundarySettings()) == []
+        assert find_boundaries(messages, np.eye(number, 4, dtype=np.float32)) == []
