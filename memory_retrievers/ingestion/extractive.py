@@ -14,7 +14,7 @@ from memory_retrievers.ingestion.corrections import CLAUSE_END, WORDS_OF_CHAT, S
 from memory_retrievers.models import SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.text.analysis import analyze, one_line
-from memory_retrievers.text.summaries import LENGTH_EXPONENT, rarest, sentences
+from memory_retrievers.text.summaries import sentences
 
 SUMMARY_LENGTH: Final = 300  # characters of a summary: two or three sentences, which an embedder still sees whole
 TITLE_LENGTH: Final = 60  # characters of a title: a headline on one line
@@ -26,6 +26,10 @@ END_SHARE: Final = 0.3
 FREQUENCY_IN_SUMMARIES: Final = 0.5
 """How much it counts for a sentence that its words are said often: at 0 what is kept is what was rare, at 1 what was
 said over and over. The power of the logarithm of their number."""
+
+LENGTH_EXPONENT: Final = 0.75
+"""How much its length counts against a sentence of a summary. At 1 scraps win, at 0 the longest does; measured by how
+many questions find a conversation by its summary."""
 
 PHRASE_WORDS: Final = 3  # longer runs of words are clauses, not names of things
 READ_LENGTH: Final = 10_000  # characters of a message that are read: a pasted file must not keep everybody waiting
@@ -218,8 +222,14 @@ def _rest(
             covered |= frozenset[str]().union(*(terms[each] for each in group))
     if chosen or shown:
         return sorted(chosen)
-    alone = [place for place, later in enumerate(needed) if not later]
-    return [alone[place] for place in rarest([lines[place] for place in alone], room, background=background)]
+    alone = [place for place, later in enumerate(needed) if not later]  # each of which is too long, and will be cut
+    own = term_counts(lines[place] for place in alone)
+    rarity = _rarity(own, own if background is None else background, frequency=0.0)
+
+    scores = [
+        math.fsum(rarity[term] for term in terms[place]) / (len(lines[place]) + 1) ** LENGTH_EXPONENT for place in alone
+    ]
+    return [alone[scores.index(max(scores))]] if scores else []
 
 
 def _joined(said: Sequence[Sentence], places: Sequence[int]) -> str:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain, pairwise
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.text.analysis import analyze
-
-LENGTH_EXPONENT = 0.75
-"""How much its length counts against a sentence of a summary. At 1 scraps win, at 0 the longest does; measured by how
-many questions find a conversation by its summary."""
 
 _SENTENCE_END = re.compile(r"""[。！？][。！？」』”）]*|(?<=[.!?…])["'”’)\]]{0,2}(?:\s|$)|[\n\r\u2028\u2029]""")
 _SPECIFIED_END = re.compile(r"(?<=[。！？.!?])(?<!\d\.(?=\d))\s*")  # of §3.7; the second part keeps numbers whole
@@ -54,43 +48,6 @@ def summarize(text: str, max_length: int) -> str:
         return text
     parts = [part for part in map(str.strip, _SPECIFIED_END.split(text)) if part]
     return " ".join(parts[index] for index in _commonest(parts, max_length)) or text.strip()[:max_length].rstrip()
-
-
-def rarest(parts: Sequence[str], max_length: int, *, background: Mapping[str, int] | None = None) -> list[int]:
-    """Select the parts with the rarest terms that fit together, joined by a space; returns ascending positions.
-
-    Parts are chosen greedily: each time the one with the most rarity not covered yet, relative to its length. If none
-    fits, the best is chosen alone and is too long.
-
-    Args:
-        parts: Texts to choose from.
-        max_length: Maximum number of characters of the chosen parts, joined by spaces.
-        background: Occurrences of each term of :func:`analyze` around the text; None counts within the parts.
-
-    >>> rarest(["Good morning.", "Good morning! My code is 4711.", "My code is good.", "We moved to Lyon."], 50)
-    [1, 3]
-    """
-    terms = [frozenset(analyze(part)) for part in parts]
-    counts = background if background is not None else Counter(term for part in parts for term in analyze(part))
-    total = sum(counts.values())
-    rarity = {term: math.log1p(total / max(counts.get(term, 0), 1)) for term in frozenset().union(*terms)}
-    covered: set[str] = set()
-
-    def gain(index: int) -> tuple[float, int]:
-        new = math.fsum(rarity[term] for term in terms[index] - covered)
-        return new / (len(parts[index]) + 1) ** LENGTH_EXPONENT, -index
-
-    chosen: list[int] = []
-    left, room = set(range(len(parts))), max_length
-    while fitting := [index for index in left if len(parts[index]) <= room]:
-        best = max(fitting, key=gain)
-        if chosen and gain(best)[0] == 0:
-            break
-        chosen.append(best)
-        covered |= terms[best]
-        left.remove(best)
-        room -= len(parts[best]) + 1
-    return sorted(chosen) or ([max(left, key=gain)] if left else [])
 
 
 def _commonest(parts: Sequence[str], max_length: int) -> list[int]:

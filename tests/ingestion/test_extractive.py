@@ -160,6 +160,15 @@ class TestTitle:
 
 
 class TestSummary:
+    @pytest.mark.parametrize(
+        ("common", "beginning"), [("tomato vine climb", "User: My kafka"), ("kafka broker drop", "User: Our tomato")]
+    )
+    def test_of_sentences_that_are_all_too_long_the_rarest_is_cut(self, common, beginning):
+        spoken = said("Our tomato vines climbed" + " and climbed" * 40, "My kafka broker dropped" + " and dropped" * 40)
+        summary = fallback_summary(spoken, dict.fromkeys(common.split(), 9_000))
+        assert summary.startswith(beginning)
+        assert summary.endswith("…")
+
     @given(messages)
     def test_is_one_line_not_blank_and_not_too_long(self, messages):
         summary = fallback_summary(messages)

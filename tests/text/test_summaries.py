@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.text.summaries import rarest, sentences, summarize
+from memory_retrievers.text.summaries import sentences, summarize
 
 PYTHON = """
     Python is a programming language. Python is widely used.
@@ -84,36 +84,6 @@ class TestFrequency:
 
     def test_cuts_where_no_sentence_fits(self):
         assert summarize("  Incomprehensibilities.  ", 5) == "Incom"
-
-
-class TestRarity:
-    def test_takes_what_is_said_only_once(self):
-        text = "Good morning. How are you today? The door code is 4711. Good morning to you. You are fine today."
-        assert rarest(sentences(text), 30) == [2]
-
-    def test_a_word_counts_once(self):
-        parts = ["The zebra sleeps.", "A zebra slept: zebra, zebra!", "Our flamingo dances."]
-        assert rarest(parts, 40, background={"zebra": 1, "flamingo": 1, "sleep": 1, "danc": 1}) == [0, 2]
-
-    def test_words_common_in_the_background_say_little(self):
-        parts = ["Kafka keeps the order.", "Tomatoes need the sun."]
-        assert rarest(parts, 25, background={"kafka": 90, "keep": 90, "order": 90}) == [1]
-        assert rarest(parts, 25, background={"tomato": 90, "need": 90, "sun": 90}) == [0]
-
-    def test_where_nothing_fits_the_best_is_chosen_alone(self):
-        assert rarest(["Incomprehensibilities abound!", "Incomprehensibilities."], 5) == [0]
-
-    def test_nothing_to_choose_from_gives_nothing(self):
-        assert rarest([], 10) == []
-
-    def test_very_many_parts_are_quick(self):
-        assert rarest([f"Sentence number {number} is about thing{number}." for number in range(20_000)], 300)
-
-    @given(st.lists(texts, max_size=8), st.integers(1, 80))
-    def test_the_choice_is_ascending_and_fits_or_is_one(self, parts, length):
-        chosen = rarest(parts, length)
-        assert chosen == sorted(set(chosen))
-        assert len(chosen) == 1 or len(" ".join(parts[index] for index in chosen)) <= length
 
 
 class TestSummarize:
