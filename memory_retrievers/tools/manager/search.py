@@ -17,6 +17,7 @@ from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import FoundMemory, MemoryFilter, SearchMode, SearchRequest, SortBy
 from memory_retrievers.models.selection import Hits
 from memory_retrievers.retrieval.features import idf, score_bm25
+from memory_retrievers.retrieval.rank_fusion import reciprocal_rank_fusion
 from memory_retrievers.retrieval.unindexed_candidates import joined_statistics
 from memory_retrievers.settings import RetrievalSettings, ToolSettings
 from memory_retrievers.storage.open_episodes import open_id
@@ -36,11 +37,11 @@ _NOTHING: Final = Hits([], [], [])
 
 
 @dataclass(frozen=True, slots=True)
-class _Lists:
+class FoundLists:
     """Candidates of a search, by the row of the memory in the ledger."""
 
-    nearest: list[int]  # by vector, nearest first
-    words: dict[int, float]  # with their BM25 scores, best first
+    nearest: list[int]  # by vector, nearest first, unless they are those of open episodes alone
+    words: dict[int, float]  # with their BM25 scores, likewise
     cosines: dict[int, float]  # of each that was found in either list, if vectors were asked
     open: Mapping[int, EpisodicMemory] = field(default_factory=dict)  # those still open, whose rows are below 0
 
@@ -72,7 +73,7 @@ def search(
     lists = _lists(store, request, now, vector=vector, shows_open=shows_open)
     # 2. relevance
     similar = {row: _similarity(cosine, settings) for row, cosine in lists.cosines.items()}
-    relevance = _relevance(lists, request, similar, settings)
+    relevance = relevance_of(lists, request, similar, settings)
     floor = 0.0 if request.mode is SearchMode.KEYWORD else request.min_similarity
     kept = [row for row in relevance if similar.get(row, 0.0) >= floor]
     # 3. the memories themselves
@@ -106,7 +107,7 @@ def _lists(
     *,
     vector: Vector | None,
     shows_open: RetrievalSettings | None,
-) -> _Lists:
+) -> FoundLists:
     kinds = (Kind.SEMANTIC,) if request.filter.category is not None else tuple(Kind)
     seen = [request.filter.selection(kind, now=now) for kind in kinds]
     query, depth = storable(request.query), DEPTH * request.top_k
@@ -115,28 +116,28 @@ def _lists(
         terms = analyze(query)
         return _merged([store.keyword.search(terms, selection, limit=depth) for selection in seen], limit=depth)
 
-    def by_vector(vector: Vector) -> _Lists:
+    def by_vector(vector: Vector) -> FoundLists:
         near = _merged([store.dense.search(vector, selection, limit=depth) for selection in seen], limit=depth)
         words = by_words() if request.mode is SearchMode.HYBRID else _NOTHING
         cosines = _best(near)
-        stored = _Lists(list(cosines), _best(words), _cosines(store, vector, words) | cosines)
+        stored = FoundLists(list(cosines), _best(words), _cosines(store, vector, words) | cosines)
         return with_open(stored, vector)
 
-    def with_open(stored: _Lists, vector: Vector | None) -> _Lists:
+    def with_open(stored: FoundLists, vector: Vector | None) -> FoundLists:
         if shows_open is None:
             return stored
         found = _search_open(store, request.filter, query, vector=vector, settings=shows_open)
-        near = {row: stored.cosines[row] for row in stored.nearest} | dict(found.cosines)
-        words = stored.words | (dict(found.words) if request.mode is not SearchMode.SEMANTIC else {})
-        return _Lists(
+        near = {row: stored.cosines[row] for row in stored.nearest} | found.cosines
+        words = stored.words | (found.words if request.mode is not SearchMode.SEMANTIC else {})
+        return FoundLists(
             sorted(near, key=lambda row: -near[row])[:depth],
             dict(sorted(words.items(), key=lambda each: -each[1])[:depth]),
-            stored.cosines | dict(found.cosines),
-            found.memories,
+            stored.cosines | found.cosines,
+            found.open,
         )
 
     if request.mode is SearchMode.KEYWORD:
-        return with_open(_Lists([], _best(by_words()), {}), None)
+        return with_open(FoundLists([], _best(by_words()), {}), None)
     return store.search(query, by_vector) if vector is None else by_vector(vector)
 
 
@@ -173,8 +174,8 @@ def _similarity(cosine: float, settings: ToolSettings) -> float:
     return min(1.0, max(0.0, cosine if settings.similarity == "cosine" else (1 + cosine) / 2))
 
 
-def _relevance(
-    lists: _Lists, request: SearchRequest, similar: Mapping[int, float], settings: ToolSettings
+def relevance_of(
+    lists: FoundLists, request: SearchRequest, similar: Mapping[int, float], settings: ToolSettings
 ) -> dict[int, float]:
     """The relevance of each memory that was found, 0 to 1."""
     if request.mode is SearchMode.SEMANTIC:
@@ -182,29 +183,9 @@ def _relevance(
     if request.mode is SearchMode.KEYWORD:
         most = max(lists.words.values(), default=0.0) or 1.0
         return {row: score / most for row, score in lists.words.items()}
-    return weighted_fusion(lists.nearest, list(lists.words), request.keyword_weight, k=settings.rrf_constant)
-
-
-def weighted_fusion(nearest: Sequence[int], words: Sequence[int], keyword_weight: float, *, k: int) -> dict[int, float]:
-    """Weighted reciprocal rank fusion, so that what is first in both lists has 1; a list it is not in gives 0.
-
-    >>> {row: round(score, 4) for row, score in weighted_fusion([7, 8], [8], 0.3, k=60).items()}
-    {7: 0.7, 8: 0.9887}
-
-    Args:
-        nearest: Rows of the ledger by vector similarity, best first.
-        words: Rows of the ledger by BM25 score, best first.
-        keyword_weight: The weight of ``words``, 0 to 1; ``nearest`` has the rest.
-        k: The constant of reciprocal rank fusion; a larger one makes ranks count more alike.
-
-    Returns:
-        The score of each row, 0 to 1.
-    """
-    scores: dict[int, float] = {}
-    for rows, weight in ((nearest, 1 - keyword_weight), (words, keyword_weight)):
-        for rank, row in enumerate(rows, start=1):
-            scores[row] = scores.get(row, 0.0) + weight * (k + 1) / (k + rank)
-    return scores
+    k, weight = settings.rrf_constant, request.keyword_weight
+    weights = ((1 - weight) * (k + 1), weight * (k + 1))  # so that what is first in both lists has 1
+    return reciprocal_rank_fusion((lists.nearest, list(lists.words)), k=k, weights=weights)
 
 
 def _sorted(found: list[FoundMemory], sort_by: SortBy) -> list[FoundMemory]:
@@ -217,15 +198,6 @@ def _sorted(found: list[FoundMemory], sort_by: SortBy) -> list[FoundMemory]:
     if sort_by is SortBy.RELEVANCE:
         return by_score
     return sorted(by_score, key=lambda hit: hit.memory.importance, reverse=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenHits:
-    """The open episodes that a search may find, by a row below 0."""
-
-    memories: Mapping[int, EpisodicMemory]
-    cosines: Mapping[int, float]  # of the best turn of each; those that nobody has embedded yet are left out
-    words: Mapping[int, float]  # the BM25 score of the best turn of each that has a word of the query
 
 
 def open_memories(store: MemoryStore, filter: MemoryFilter) -> list[EpisodicMemory]:
@@ -246,22 +218,23 @@ def with_open_memories(
 
 def _search_open(
     store: MemoryStore, filter: MemoryFilter, query: str, *, vector: Vector | None, settings: RetrievalSettings
-) -> _OpenHits:
-    """Search the open episodes of a filter by words, and by the vector of a query, shape (d,), if there is one."""
+) -> FoundLists:
+    """Search the open episodes of a filter by words, and by the vector of a query, shape (d,), if there is one.
+
+    Words and cosines are those of the best turn of each, as far as it has a word of the query, and a vector yet.
+    """
     fitting = {memory.id: memory for memory in open_memories(store, filter)}
     if not fitting:
-        return _OpenHits({}, {}, {})
+        return FoundLists([], {}, {})
     turns = store.open_episodes.turns(filter.scope, include_child_scopes=filter.include_child_scopes)
     episodes = [
         (-queued[0].row, memory, queued)
         for _, group in groupby(turns, key=lambda turn: (turn.scope, turn.conversation))
         if (memory := fitting.get(open_id((queued := list(group))[0].scope, queued[0].id))) is not None
     ]
-    return _OpenHits(
-        memories={row: memory for row, memory, _ in episodes},
-        cosines={} if vector is None else _cosines_of_turns(episodes, vector),
-        words=_words_of_turns(store, episodes, filter, analyze(query), settings),
-    )
+    cosines = {} if vector is None else _cosines_of_turns(episodes, vector)
+    words = _words_of_turns(store, episodes, filter, analyze(query), settings)
+    return FoundLists([*cosines], words, cosines, {row: memory for row, memory, _ in episodes})
 
 
 def _cosines_of_turns(episodes: Sequence[_Queued], vector: Vector) -> dict[int, float]:

@@ -13,7 +13,7 @@ from memory_retrievers.models import Category, ContentType, Origin, Tier
 from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.management import Change, MemoryFilter, SearchMode, SearchRequest, SortBy
 from memory_retrievers.testing import HashEmbedder
-from memory_retrievers.tools.manager.search import weighted_fusion
+from memory_retrievers.tools.manager.search import FoundLists, relevance_of
 
 WHERE = MemoryFilter(scope="user/1")
 
@@ -38,12 +38,17 @@ def axes(clock):
         yield memory.manager
 
 
+def fused(nearest, words, weight):
+    request = SearchRequest("q", WHERE, top_k=10, mode=SearchMode.HYBRID, keyword_weight=weight)
+    return relevance_of(FoundLists(nearest, dict.fromkeys(words, 1.0), {}), request, {}, ToolSettings())
+
+
 @pytest.mark.parametrize(
     ("nearest", "words", "expected"),
     [([1], [1], 1.0), ([1], [], 0.7), ([], [1], 0.3), ([2, 1], [1], 0.9887)],
 )
 def test_weighted_fusion_gives_the_golden_values(nearest, words, expected):
-    assert round(weighted_fusion(nearest, words, 0.3, k=60)[1], 4) == expected
+    assert round(fused(nearest, words, 0.3)[1], 4) == expected
 
 
 @given(
@@ -52,7 +57,7 @@ def test_weighted_fusion_gives_the_golden_values(nearest, words, expected):
     weight=st.floats(0, 1),
 )
 def test_weighted_fusion_stays_between_0_and_1(nearest, words, weight):
-    scores = weighted_fusion(nearest, words, weight, k=60)
+    scores = fused(nearest, words, weight)
     assert set(scores) == {*nearest, *words}
     assert all(0 <= score <= 1 + 1e-9 for score in scores.values())
 
