@@ -118,8 +118,7 @@ class DuplicateAnalysis:
     """Result of the search for duplicates of a memory that is to be stored."""
 
     threshold: float | None = None  # from which similarity on something counts; None if nothing was looked at
-    candidate: AnyMemory | None = None  # the nearest memory that was looked at, if any
-    similarity: float | None = None  # how near it is
+    best: FoundMemory | None = None  # the nearest memory that was looked at, if any
     refusal: str | None = None  # why nothing must be stored; None if it may
     existing: SemanticMemory | None = None  # the memory to give back instead of storing another; None if there is none
     nearest: Sequence[FoundMemory] | None = None  # what its scope held that is nearest; None if that was not looked for
@@ -131,13 +130,14 @@ class DuplicateAnalysis:
             "threshold_used": self.threshold,
             "duplicate_found": self.refusal is not None or self.existing is not None,
         }
-        if self.candidate is not None and self.similarity is not None:
+        if self.best is not None:
+            candidate = self.best.memory
             shown["duplicate_candidate"] = {
-                "memory_id": self.candidate.id,
-                "similarity_score": rounded(self.similarity),
-                "content_preview": preview(text_of(self.candidate), DUPLICATE_PREVIEW),
-                "scope": context.shown(self.candidate.scope),
-                "created_at": iso(self.candidate.created_at),
+                "memory_id": candidate.id,
+                "similarity_score": rounded(self.best.similarity),
+                "content_preview": preview(text_of(candidate), DUPLICATE_PREVIEW),
+                "scope": context.shown(candidate.scope),
+                "created_at": iso(candidate.created_at),
             }
         return {key: value for key, value in shown.items() if value is not None}
 
@@ -202,14 +202,13 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
     """
     replaces = None if item.replaces is None else _replaced_id(context, item.replaces, draft)
     allow_duplicates = item.keeps_duplicates(context)
-    analysis = duplicate_analysis(
-        context,
-        draft,
-        allow_duplicates=allow_duplicates or replaces is not None,
-        duplicate_threshold=item.duplicate_threshold,
-    )
+    analysis = DuplicateAnalysis()
+    if item.duplicate_threshold is not None:
+        analysis = above_threshold(context, draft, threshold=item.duplicate_threshold)
     if analysis.refusal is not None:
         raise ValidationError(analysis.refusal, details={"duplicate_analysis": analysis.to_object(context)})
+    if not allow_duplicates and replaces is None:
+        analysis = same_in_scope(context, draft)
     if analysis.existing is not None and says_again(analysis.existing, draft):
         known = analysis.existing
         tags = tuple(dict.fromkeys((*known.tags, *draft.tags)))
@@ -335,47 +334,21 @@ def auto_associate(
     return found
 
 
-def duplicate_analysis(
-    context: ToolContext, draft: SemanticDraft, *, allow_duplicates: bool, duplicate_threshold: float | None
-) -> DuplicateAnalysis:
-    """Look for what is to be stored among what is there; nothing is looked at unless the caller asks for it.
-
-    Args:
-        context: What the tool works on.
-        draft: What is to be stored.
-        allow_duplicates: False gives the same memory (numbers, negations and names compared too) of the same scope
-            back, if there is one.
-        duplicate_threshold: Refuse if any memory within the root is as similar as this; numbers and names do not
-            count here.
-    """
-    analysis = DuplicateAnalysis()
-    if duplicate_threshold is not None:
-        analysis = _above_threshold(context, draft, threshold=duplicate_threshold)
-    if analysis.refusal is None and not allow_duplicates:
-        return _same_in_scope(context, draft)
-    return analysis
-
-
-def _above_threshold(context: ToolContext, draft: SemanticDraft, *, threshold: float) -> DuplicateAnalysis:
+def above_threshold(context: ToolContext, draft: SemanticDraft, *, threshold: float) -> DuplicateAnalysis:
+    """Refuse a draft if any memory within the root is as similar as this; numbers and names do not count here."""
     everywhere = MemoryFilter(scope=context.root, include_child_scopes=True, kinds=context.seen)
     found = context.manager.like(
         draft.embedding_text, everywhere, top_k=DUPLICATE_CANDIDATES, min_similarity=min(DUPLICATE_FLOOR, threshold)
     )
-    if not found:
-        return DuplicateAnalysis(threshold=threshold)
-    best = max(found, key=lambda hit: hit.similarity)
-    is_refused = best.similarity >= threshold - COSINE_TOLERANCE
-    return DuplicateAnalysis(
-        threshold=threshold,
-        candidate=best.memory,
-        similarity=best.similarity,
-        refusal=f"Duplicate content detected (similarity: {best.similarity:.3f} >= {threshold})"
-        if is_refused
-        else None,
-    )
+    best = max(found, key=lambda hit: hit.similarity, default=None)
+    refusal = None
+    if best is not None and best.similarity >= threshold - COSINE_TOLERANCE:
+        refusal = f"Duplicate content detected (similarity: {best.similarity:.3f} >= {threshold})"
+    return DuplicateAnalysis(threshold=threshold, best=best, refusal=refusal)
 
 
-def _same_in_scope(context: ToolContext, draft: SemanticDraft) -> DuplicateAnalysis:
+def same_in_scope(context: ToolContext, draft: SemanticDraft) -> DuplicateAnalysis:
+    """Look for the same memory (numbers, negations and names compared too) in the scope of a draft."""
     manager = context.manager
     settings, now = manager.ingestion, manager.now()
     nearest = manager.like(
@@ -389,14 +362,8 @@ def _same_in_scope(context: ToolContext, draft: SemanticDraft) -> DuplicateAnaly
         and is_duplicate(draft.fact, hit.memory.fact, cosine=manager.cosine(hit), settings=settings)
         and (not settings.compare_details or means_same_day(hit.memory, draft.fact, day=now))
     ]
-    best = same[0][0] if same else next(iter(found), None)
-    return DuplicateAnalysis(
-        threshold=settings.same_cosine,
-        candidate=None if best is None else best.memory,
-        similarity=None if best is None else best.similarity,
-        existing=same[0][1] if same else None,
-        nearest=nearest,
-    )
+    best, existing = same[0] if same else (next(iter(found), None), None)
+    return DuplicateAnalysis(threshold=settings.same_cosine, best=best, existing=existing, nearest=nearest)
 
 
 def expiry(created_at: datetime, *, ttl_seconds: int | None) -> datetime | None:

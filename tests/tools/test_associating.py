@@ -8,7 +8,7 @@ from memory_retrievers.models import MemoryKey, SemanticDraft
 from memory_retrievers.models.management import AssociationType
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.registry import REGISTRY
-from memory_retrievers.tools.store import auto_associate, duplicate_analysis
+from memory_retrievers.tools.store import above_threshold, auto_associate, same_in_scope
 from memory_retrievers.tools.tool import ToolContext
 
 BACKUP = "the nightly backup of the database runs at two"
@@ -22,11 +22,12 @@ def targets(answer):
     return [each["target_id"] for each in answer["associations"]]
 
 
-def analyse(context, content, *, scope="user/alice", allow_duplicates=True, duplicate_threshold=None):
-    draft = SemanticDraft(scope=scope, fact=content)
-    return duplicate_analysis(
-        context, draft, allow_duplicates=allow_duplicates, duplicate_threshold=duplicate_threshold
-    )
+def above(context, content, threshold):
+    return above_threshold(context, SemanticDraft(scope="user/alice", fact=content), threshold=threshold)
+
+
+def same(context, content, *, scope="user/alice"):
+    return same_in_scope(context, SemanticDraft(scope=scope, fact=content))
 
 
 def test_a_new_memory_is_associated_with_what_is_near_in_its_scope(alice, keep):
@@ -119,14 +120,14 @@ def test_associations_survive_a_restart(tmp_path, clock, keep):
 
 def test_nothing_is_looked_for_unless_the_caller_wants_no_duplicates(alice, keep):
     keep(alice, BACKUP)
-    analysis = analyse(alice, BACKUP)
-    assert analysis.to_object(alice) == {"duplicate_check_performed": False, "duplicate_found": False}
-    assert (analysis.refusal, analysis.existing) == (None, None)
+    arguments = {"content": BACKUP, "allow_duplicates": True, "response_level": "full"}
+    answer = REGISTRY["memory_store"].call(alice, arguments).artifact
+    assert answer["duplicate_analysis"] == {"duplicate_check_performed": False, "duplicate_found": False}
 
 
 def test_a_threshold_refuses_what_is_near_anywhere_within_the_root(alice, keep):
     keep(alice, BACKUP, id="m1", scope="work")
-    analysis = analyse(alice, BACKUP, duplicate_threshold=0.85)
+    analysis = above(alice, BACKUP, 0.85)
     assert analysis.refusal == "Duplicate content detected (similarity: 1.000 >= 0.85)"
     assert analysis.to_object(alice) == {
         "duplicate_check_performed": True,
@@ -144,7 +145,7 @@ def test_a_threshold_refuses_what_is_near_anywhere_within_the_root(alice, keep):
 
 def test_a_threshold_tells_the_nearest_even_if_it_lets_pass(alice, keep):
     keep(alice, f"{BACKUP} every single day of the week", id="m1")
-    analysis = analyse(alice, BACKUP, duplicate_threshold=0.99)
+    analysis = above(alice, BACKUP, 0.99)
     assert analysis.refusal is None
     assert not analysis.to_object(alice)["duplicate_found"]
     assert analysis.to_object(alice)["duplicate_candidate"]["memory_id"] == "m1"
@@ -153,7 +154,7 @@ def test_a_threshold_tells_the_nearest_even_if_it_lets_pass(alice, keep):
 def test_a_threshold_does_not_see_beyond_the_root(alice, keep):
     alice.memory.manager  # noqa: B018
     keep(ToolContext(memory=alice.memory, root="user/bob"), BACKUP)
-    assert analyse(alice, BACKUP, duplicate_threshold=0.1).to_object(alice) == {
+    assert above(alice, BACKUP, 0.1).to_object(alice) == {
         "duplicate_check_performed": True,
         "threshold_used": 0.1,
         "duplicate_found": False,
@@ -162,8 +163,8 @@ def test_a_threshold_does_not_see_beyond_the_root(alice, keep):
 
 def test_the_same_memory_of_the_same_scope_is_given_back(alice, keep):
     there = keep(alice, BACKUP)
-    assert analyse(alice, f"{BACKUP}.", allow_duplicates=False).existing == there
-    assert analyse(alice, BACKUP, allow_duplicates=False, scope="user/alice/work").existing is None
+    assert same(alice, f"{BACKUP}.").existing == there
+    assert same(alice, BACKUP, scope="user/alice/work").existing is None
 
 
 @pytest.mark.parametrize(
@@ -182,9 +183,9 @@ def test_what_differs_in_a_number_or_a_negation_is_never_given_back(clock, keep,
     ) as memory:
         context = ToolContext(memory=memory, root="user/alice")
         keep(context, there)
-        assert analyse(context, new, allow_duplicates=False).existing is None
-        assert analyse(context, there, allow_duplicates=False).existing is not None
-        assert analyse(context, new, duplicate_threshold=0.95).refusal is not None
+        assert same(context, new).existing is None
+        assert same(context, there).existing is not None
+        assert above(context, new, 0.95).refusal is not None
 
 
 def test_an_answer_at_each_level(alice, keep):
