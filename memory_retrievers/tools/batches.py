@@ -62,7 +62,11 @@ class Batch(Generic[DoneT]):
     on_error: WhatNext
     done: list[DoneT] = field(default_factory=list)  # what has been done, in the order of the elements
     errors: list[JsonObject] = field(default_factory=list)  # one object for each bad element
-    is_over: bool = False  # whether nothing more is to be done
+
+    @property
+    def is_over(self) -> bool:
+        """True if nothing more is to be done."""
+        return bool(self.errors) and self.on_error is not WhatNext.CONTINUE
 
     @property
     def is_undone(self) -> bool:
@@ -86,7 +90,6 @@ class Batch(Generic[DoneT]):
         self.errors = sorted([*self.errors, noted], key=lambda each: int(each["index"]))
         if self.on_error is not WhatNext.CONTINUE:
             self.errors = self.errors[:1]
-            self.is_over = True
 
     def each(self, elements: Sequence[object], read: Callable[[object], ElementT]) -> list[tuple[int, ElementT]]:
         """The elements that are good, with their places, as far as the batch goes."""
