@@ -255,7 +255,7 @@ def _import(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
                 "imported": report.imported,
                 "skipped": report.skipped,
                 "overwritten": report.overwritten,
-                "merged": report.merged,
+                "merged": len(report.changes),
                 "errors": len(report.errors),
                 "error_details": errors,
             },

@@ -31,36 +31,38 @@ class MergeStrategy(StrEnum):
 
 
 @dataclass(slots=True)
-class ImportReport:
-    """Outcome of an import.
+class Import:
+    """Writes that an import makes, and what became of the rest of the document.
 
     An error has its ``index`` in its list, ``memory_id`` if there is one, ``message``, and ``kind`` of an episode.
     """
-
-    imported: int = 0  # stored as new ones, versions included
-    overwritten: int = 0  # stored in place of others, or there just so
-    merged: int = 0  # added to others
-    skipped: int = 0  # there already, or expired
-    associations: int = 0  # how many of the document's associations were new
-    errors: list[JsonObject] = field(default_factory=list)  # what was wrong with the rest
-
-    @property
-    def changed(self) -> int:
-        """The number of memories of the document that left something behind."""
-        return self.imported + self.overwritten + self.merged
-
-
-@dataclass(slots=True)
-class _Plan:
-    """Writes that an import has to make."""
 
     new: list[Draft] = field(default_factory=list)  # what is stored, in place of what is there or not
     replaced: list[AnyMemory] = field(default_factory=list)  # what that takes the place of
     changes: list[Change] = field(default_factory=list)  # what is added to other memories
     landed: dict[MemoryKey, MemoryKey] = field(default_factory=dict)  # where each memory of the document is
+    unchanged: int = 0  # there just so, though they were to be stored in place of others
+    skipped: int = 0  # there already, or expired
+    associations: int = 0  # how many of the document's associations were new
+    errors: list[JsonObject] = field(default_factory=list)  # what was wrong with the rest
+
+    @property
+    def imported(self) -> int:
+        """The number of memories stored as new ones, versions included."""
+        return len(self.new) - len(self.replaced)
+
+    @property
+    def overwritten(self) -> int:
+        """The number of memories stored in place of others, or there just so."""
+        return len(self.replaced) + self.unchanged
+
+    @property
+    def changed(self) -> int:
+        """The number of memories of the document that left something behind."""
+        return len(self.new) + len(self.changes) + self.unchanged
 
 
-def take_in(context: ToolContext, document: JsonObject, *, prefix: str | None, strategy: MergeStrategy) -> ImportReport:
+def take_in(context: ToolContext, document: JsonObject, *, prefix: str | None, strategy: MergeStrategy) -> Import:
     """Store the facts and episodes of a document and what associates them, all of it or none.
 
     Args:
@@ -72,11 +74,11 @@ def take_in(context: ToolContext, document: JsonObject, *, prefix: str | None, s
     # 1. read every memory with care; what is wrong with one is its own error
     prefix = None if prefix is None else prefix.rstrip("/")
     context.scope_named(prefix)
-    report = ImportReport()
-    lines = _readable(context, document, prefix=prefix, report=report)
+    plan = Import()
+    lines = _readable(context, document, prefix=prefix, plan=plan)
     with context.manager.transaction():
         # 2. decide what becomes of each
-        plan = _planned(context, lines, strategy=strategy, report=report)
+        _decide(context, lines, strategy=strategy, plan=plan)
         # 3. write it: the new memories, then the changed ones, each with their texts embedded in batches
         manager = context.manager
         kept = [edge for memory in plan.replaced for edge in manager.associations_of(memory, within=context.root)]
@@ -85,9 +87,9 @@ def take_in(context: ToolContext, document: JsonObject, *, prefix: str | None, s
         # 4. what was associated stays so, and what the document associates comes to it
         _associate(context, kept)
         edges = _edges(context, document, prefix=prefix, landed=plan.landed)
-        report.associations = _associate(context, edges)
+        plan.associations = _associate(context, edges)
         advance()  # the last moment at which it can be ended
-    return report
+    return plan
 
 
 def _associate(context: ToolContext, edges: Sequence[Association]) -> int:
@@ -97,7 +99,7 @@ def _associate(context: ToolContext, edges: Sequence[Association]) -> int:
 
 
 def _readable(
-    context: ToolContext, document: JsonObject, *, prefix: str | None, report: ImportReport
+    context: ToolContext, document: JsonObject, *, prefix: str | None, plan: Import
 ) -> dict[MemoryKey, tuple[int, AnyLine]]:
     """The memories that keep all rules, by where they belong, each with its place in its list of the document."""
     kinds: list[tuple[str, type[AnyLine]]] = [("memories", MemoryLine), ("episodes", EpisodeLine)]
@@ -116,11 +118,11 @@ def _readable(
                 scope = _placed(context, line.scope, prefix=prefix)
                 key = MemoryKey(scope=scope, id=line.id_in(scope))
             except ValidationError as error:
-                _note(report, index, each, error, episode=episode)
+                _note(plan, index, each, error, episode=episode)
                 continue
             if key in lines:
                 twice = ValidationError("the same id is in the document twice")
-                _note(report, index, each, twice, episode=episode)
+                _note(plan, index, each, twice, episode=episode)
             else:
                 lines[key] = (index, line)
     return lines
@@ -131,21 +133,16 @@ def _placed(context: ToolContext, scope: str | None, *, prefix: str | None) -> s
     return context.scope_named(prefix if scope is None else under(prefix, scope))
 
 
-def _note(report: ImportReport, index: int, given: object, error: ValidationError, *, episode: bool = False) -> None:
+def _note(plan: Import, index: int, given: object, error: ValidationError, *, episode: bool = False) -> None:
     known = given.get("memory_id") if isinstance(given, Mapping) else None
     named: JsonObject = {"memory_id": storable(known[:200])} if isinstance(known, str) else {}
     kind: JsonObject = {"kind": str(Kind.EPISODIC)} if episode else {}
-    report.errors.append({"index": index, **kind, **named, "message": str(error)})
+    plan.errors.append({"index": index, **kind, **named, "message": str(error)})
 
 
-def _planned(
-    context: ToolContext,
-    lines: Mapping[MemoryKey, tuple[int, AnyLine]],
-    *,
-    strategy: MergeStrategy,
-    report: ImportReport,
-) -> _Plan:
-    plan = _Plan()
+def _decide(
+    context: ToolContext, lines: Mapping[MemoryKey, tuple[int, AnyLine]], *, strategy: MergeStrategy, plan: Import
+) -> None:
     now = context.manager.now()
     present = _present(context, lines)
     for key, (index, line) in lines.items():
@@ -153,36 +150,33 @@ def _planned(
         there = present.get(key)
         plan.landed[key] = key
         if line.expires_at is not None and line.expires_at <= now:
-            report.skipped += 1
+            plan.skipped += 1
         elif there is None:
             plan.new.append(line.draft(scope=key.scope, id=key.id))
-            report.imported += 1
         elif strategy is MergeStrategy.SKIP_DUPLICATES:
-            report.skipped += 1
+            plan.skipped += 1
         elif strategy is MergeStrategy.MERGE_METADATA:
             tags = tuple(dict.fromkeys((*there.tags, *line.tags)))
             try:
                 check_limits(context.manager.settings, tags=tags, metadata={**there.metadata, **line.metadata})
             except ValidationError as error:
-                _note(report, index, {"memory_id": key.id}, error, episode=isinstance(line, EpisodeLine))
+                _note(plan, index, {"memory_id": key.id}, error, episode=isinstance(line, EpisodeLine))
                 continue
             plan.changes.append(Change(memory=there, metadata=line.metadata, tags=tags))
-            report.merged += 1
         elif strategy is MergeStrategy.CREATE_VERSIONS:
             version = _version(context, key, now=now, taken=lines)
             plan.landed[key] = version
             plan.new.append(line.draft(scope=version.scope, id=version.id))
-            report.imported += 1
         elif isinstance(there, SemanticMemory) == isinstance(line, MemoryLine):
-            report.overwritten += 1
-            if not is_line_of(line, there):  # else it would only lose its history
+            if is_line_of(line, there):  # it would only lose its history
+                plan.unchanged += 1
+            else:
                 plan.replaced.append(there)
                 plan.new.append(line.draft(scope=key.scope, id=key.id, origin=there.origin))
         else:
             kind = "an episode" if isinstance(there, EpisodicMemory) else "a fact"
             other = ValidationError(f"{kind} cannot be overwritten by a memory of the other kind")
-            _note(report, index, {"memory_id": key.id}, other, episode=isinstance(line, EpisodeLine))
-    return plan
+            _note(plan, index, {"memory_id": key.id}, other, episode=isinstance(line, EpisodeLine))
 
 
 def _version(context: ToolContext, key: MemoryKey, *, now: datetime, taken: Iterable[MemoryKey]) -> MemoryKey:
