@@ -141,10 +141,6 @@ def _not_blank(content: str) -> str:
     return storable(content)
 
 
-_read_tier, _tier_schema = one_of(Tier, name="memory_tier")
-_read_content_type, _content_type_schema = one_of(ContentType, name="content_type")
-
-
 def _read_category(value: object, info: ValidationInfo) -> Category:
     """One of the nine, or of those that the context names as ``categories``; None there leaves it to another side."""
     own = (info.context or {}).get("categories", ())
@@ -165,30 +161,24 @@ Tags: TypeAlias = Annotated[
 ]
 Id: TypeAlias = Annotated[str, at_most(LONGEST_ID, "An id")]
 Ids: TypeAlias = Annotated[tuple[Id, ...], at_most(MOST_IDS, "The list of ids")]
-Metadata: TypeAlias = dict[str, JsonValue]
+Metadata: TypeAlias = Annotated[  # whose schema would refer to a definition of any JSON
+    dict[str, JsonValue], WithJsonSchema({"type": "object", "additionalProperties": {}})
+]
 MemoryId = Annotated[Id, Field(description="The id of a memory, as another tool gave it.")]
+_Tier: TypeAlias = Annotated[Tier, *one_of(Tier, name="memory_tier")]
+_ContentType: TypeAlias = Annotated[ContentType, *one_of(ContentType, name="content_type")]
 MemoryTier = Annotated[
-    Tier,
-    _read_tier,
-    _tier_schema,
-    Field(description="How long it is meant to live: long_term, short_term, or working for the task at hand."),
+    _Tier, Field(description="How long it is meant to live: long_term, short_term, or working for the task at hand.")
 ]
-ContentTypeName = Annotated[
-    ContentType, _read_content_type, _content_type_schema, Field(description="What the content is.")
-]
+ContentTypeName = Annotated[_ContentType, Field(description="What the content is.")]
 CategoryName = Annotated[
     Category,
     BeforeValidator(_read_category),
     WithJsonSchema({"type": "string", "enum": _CATEGORIES}),
     Field(description="What the memory is about."),
 ]
-TierFilter = Annotated[
-    Annotated[Tier, _read_tier, _tier_schema] | None, Field(description="Only memories of this tier.")
-]
-ContentTypeFilter = Annotated[
-    Annotated[ContentType, _read_content_type, _content_type_schema] | None,
-    Field(description="Only memories whose content is this."),
-]
+TierFilter = Annotated[_Tier | None, Field(description="Only memories of this tier.")]
+ContentTypeFilter = Annotated[_ContentType | None, Field(description="Only memories whose content is this.")]
 TagsFilter = Annotated[Tags, Field(description="Only memories that have all of these tags.")]
 MetadataFilter = Annotated[
     dict[str, JsonScalar] | None,
@@ -201,7 +191,7 @@ Until = Annotated[
     UTCDateTime | None, Field(description="Only facts made, and episodes begun, then or earlier, as ISO 8601.")
 ]
 Where = Annotated[
-    dict[str, JsonValue] | None,
+    Metadata | None,
     Field(
         description=(
             'Only memories for which this holds, e.g. {"metadata.team": {"in": ["a", "b"]}, "not": {"tags": "old"}}: '
@@ -266,13 +256,12 @@ class ToolArguments(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Only what is offered, in that order, and written out: not every provider follows a ``$ref``.
+        """Only what is offered, in that order, with no ``$ref``, which not every provider follows.
 
         Titles that repeat the names, and the docstring, tell a model nothing: they would cost it tokens in every call.
         """
         schema = handler.resolve_ref_schema(handler(core_schema))
-        shown = {name: _in_place(schema["properties"][name], handler) for name in cls.offered()}
-        schema["properties"] = {name: _without(shape, "title") for name, shape in shown.items()}
+        schema["properties"] = {name: _without(schema["properties"][name], "title") for name in cls.offered()}
         offered: JsonSchemaValue = offering(_without(schema, "description"), cls.categories)
         return offered
 
@@ -296,22 +285,6 @@ def offering(schema: Any, categories: Sequence[str]) -> Any:  # noqa: ANN401 - a
 
 def _without(schema: JsonSchemaValue, key: str) -> JsonSchemaValue:
     return {name: value for name, value in schema.items() if name != key}
-
-
-def _in_place(schema: JsonSchemaValue, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-    """A schema with what it refers to written out; what is said beside a reference wins."""
-    if "$ref" in schema:
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        schema = handler.resolve_ref_schema({"$ref": schema["$ref"]}) | beside
-    return {key: _parts_in_place(value, handler) for key, value in schema.items()}
-
-
-def _parts_in_place(part: object, handler: GetJsonSchemaHandler) -> object:
-    if isinstance(part, dict):
-        return _in_place(part, handler)
-    if isinstance(part, list):
-        return [_parts_in_place(each, handler) for each in part]
-    return part
 
 
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)

@@ -111,9 +111,6 @@ def wider_scopes(context: ToolContext, scope: str, floor: float) -> list[tuple[s
 
 ASSOCIATIONS = 3  # associations of a hit that are shown, strongest first
 
-_read_mode, _mode_schema = one_of(SearchMode, name="search_mode")
-_read_order, _order_schema = one_of(SortBy, name="sort_by", aliases={"similarity": SortBy.RELEVANCE})
-
 
 def _not_blank(query: str) -> str:
     if not query.strip():
@@ -143,15 +140,13 @@ class MemorySearchArguments(ManagementArguments):
     ] = 0.0
     search_mode: Annotated[
         SearchMode,
-        _read_mode,
-        _mode_schema,
+        *one_of(SearchMode, name="search_mode"),
         Field(description="semantic compares meaning, keyword compares words, hybrid does both."),
     ] = SearchMode.SEMANTIC
     keyword_weight: Annotated[float, *fraction("keyword_weight", "How much words count in a hybrid search.")] = 0.3
     sort_by: Annotated[
         SortBy,
-        _read_order,
-        _order_schema,
+        *one_of(SortBy, name="sort_by", aliases={"similarity": SortBy.RELEVANCE}),
         Field(description="What comes first: the most relevant, the most important, or the newest."),
     ] = SortBy.RELEVANCE
     importance_weight: Annotated[

@@ -2,22 +2,17 @@ import pytest
 from pydantic import Field
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import ResponseLevel, Tier
-from memory_retrievers.tools.arguments import ManagementArguments, ToolArguments, without
+from memory_retrievers.models import ResponseLevel
+from memory_retrievers.tools.arguments import ManagementArguments, without
+from memory_retrievers.tools.registry import offered_tools
 from memory_retrievers.tools.tool import Tool, ToolContext, ToolOutput
-
-
-class Item(ToolArguments):
-    """One of several."""
-
-    memory_tier: Tier = Field(default=Tier.LONG_TERM, description="How long to keep it.")
 
 
 class Arguments(ManagementArguments):
     """Everything a schema has to cope with."""
 
     content: str = Field(description="What to keep.")
-    items: list[Item] = Field(default=[], description="More of them.")
+    items: list[str] = Field(default=[], description="More of them.")
     scope: str | None = Field(default=None, description="Where to keep it.")
     target_scope: str = Field(default=".", description="Where to move it.")
 
@@ -50,12 +45,13 @@ def test_the_level_is_described_as_specified():
     ]
 
 
-def test_a_schema_refers_to_nothing_outside_of_itself():
-    schema = Arguments.model_json_schema()
-    assert "$defs" not in schema
-    assert "$ref" not in repr(schema)
-    tier = schema["properties"]["items"]["items"]["properties"]["memory_tier"]
-    assert (tier["enum"], tier["description"]) == (["short_term", "long_term", "working"], "How long to keep it.")
+@pytest.mark.parametrize("allow_scopes", [True, False])
+def test_no_schema_of_a_tool_refers_to_a_definition(allow_scopes):
+    for choice in ("all", "essential"):
+        for each in offered_tools(choice, allow_scopes=allow_scopes):
+            schema = repr(each.offered_arguments(allow_scopes=allow_scopes).model_json_schema())
+            assert "$defs" not in schema, each.name
+            assert "$ref" not in schema, each.name
 
 
 def test_arguments_that_name_scopes_are_neither_told_nor_taken_unless_allowed(tool, memory):
