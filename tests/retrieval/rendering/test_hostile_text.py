@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from cases import try_each
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rendered import retrieved_block
 
@@ -128,6 +128,7 @@ def test_no_writing_of_a_closing_tag_stands_in_a_block(blocks_of, tag):
 
 
 @given(hostile)
+@example("[rank")  # of which a speaker's name and the colon behind it make a header
 def test_no_text_ends_a_block_or_poses_as_its_header(blocks_of, text):
     for block in blocks_of(text):
         told = without_what_is_unseen(block.removesuffix("</scene_memory>"))
