@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -44,14 +45,11 @@ class Trace(NamedTuple):
 
     plan: RetrievalPlan  # the search plan
     rankings: Mapping[Kind, Ranking]  # the ranking of each kind, every candidate weighed by its retrievability
+    returned: Mapping[Kind, list[int]]  # memories that are returned, as rows of the ledger, best first
     # what each stage gave the candidates of each kind; made once for all memories
     stages: Mapping[Kind, ScoreTrace | RankingByRank]
     evidence: Mapping[int, Evidence]  # match with the query, by row, of the memories to explain
     memories: Mapping[int, AnyMemory]  # what is returned, by row
-
-    def returned(self, kind: Kind) -> list[int]:
-        """Memories of a kind that are returned, as rows of the ledger, best first."""
-        return [each.row for each in self.rankings[kind].returned] if kind in self.rankings else []
 
     def explain(self, row: int, memory: AnyMemory) -> ExplainedMemory | None:
         """Explain the rank and score of a memory at every stage; None if it is not a candidate."""
@@ -83,14 +81,11 @@ class Trace(NamedTuple):
         )
 
 
-class ExplainedOutcome(NamedTuple):
-    """Outcome of a retrieval for one memory, and the reason as a sentence."""
-
-    outcome: Outcome
-    reason: str
+Reason: TypeAlias = tuple[Outcome, str]
+"""Outcome of a retrieval for one memory, and the reason as a sentence."""
 
 
-def before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> ExplainedOutcome | None:
+def before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> Reason | None:
     """Decide from the record alone whether a memory is excluded.
 
     Args:
@@ -103,7 +98,7 @@ def before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime
     """
     if memory.has_expired(now):
         assert memory.expires_at is not None  # noqa: S101 - else it had not
-        return ExplainedOutcome(Outcome.EXPIRED, f"It expired at {iso(memory.expires_at)}.")
+        return Outcome.EXPIRED, f"It expired at {iso(memory.expires_at)}."
     if not holds(memory, as_of=request.as_of):
         return _invalid(memory, request.as_of)
     if (obstacle := _obstacle(memory, request)) is not None:
@@ -111,204 +106,181 @@ def before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime
     is_fact = memory.kind is Kind.SEMANTIC
     if not (request.semantic_limit if is_fact else request.episodic_limit):
         unwanted = "No facts were asked for" if is_fact else "No episodes were asked for"
-        return ExplainedOutcome(Outcome.NOT_ASKED_FOR, f"{unwanted}: the limit is 0.")
+        return Outcome.NOT_ASKED_FOR, f"{unwanted}: the limit is 0."
     return None
 
 
-def _obstacle(memory: AnyMemory, request: RetrievalRequest) -> ExplainedOutcome | None:
+def _obstacle(memory: AnyMemory, request: RetrievalRequest) -> Reason | None:
     """Explain what of the request alone leaves a memory out; None if nothing does."""
     if isinstance(memory, SemanticMemory) and request.category not in {None, memory.category}:
-        return ExplainedOutcome(
-            Outcome.OTHER_CATEGORY, f"It is of category {memory.category}; only {request.category} was asked for."
-        )
+        return Outcome.OTHER_CATEGORY, f"It is of category {memory.category}; only {request.category} was asked for."
     if request.has_before_it(memory):
-        return ExplainedOutcome(Outcome.IN_PROMPT, "All of its messages are in the prompt already.")
+        return Outcome.IN_PROMPT, "All of its messages are in the prompt already."
     if request.is_of_excluded(memory):
         left_out = f"It is of the conversation {request.exclude_conversation}, which is to be left out."
-        return ExplainedOutcome(Outcome.OTHER_CONVERSATION, left_out)
+        return Outcome.OTHER_CONVERSATION, left_out
     filtered = request.filters.obstacle(memory)
     if filtered is not None:
-        return ExplainedOutcome(Outcome.FILTERED, f"It does not pass the filter by {filtered}.")
+        return Outcome.FILTERED, f"It does not pass the filter by {filtered}."
     return None
 
 
-def unindexed(memory: AnyMemory) -> ExplainedOutcome:
+def unindexed(memory: AnyMemory) -> Reason:
     """Explain that a memory has no passages to be found by."""
     if isinstance(memory, EpisodicMemory) and memory.is_open:
-        return ExplainedOutcome(
+        return (
             Outcome.STILL_OPEN,
             "It is still open: these settings search finished episodes alone, or all of it is in the prompt already.",
         )
     if memory.is_searchable:
-        return ExplainedOutcome(
-            Outcome.NOT_INDEXED, "It has no searchable text in the store; verify() tells what is wrong."
-        )
-    return ExplainedOutcome(Outcome.NOT_INDEXED, "It was stored as a value that is not to be indexed.")
+        return Outcome.NOT_INDEXED, "It has no searchable text in the store; verify() tells what is wrong."
+    return Outcome.NOT_INDEXED, "It was stored as a value that is not to be indexed."
 
 
-def not_a_candidate(evidence: Evidence, depth: int) -> ExplainedOutcome:
+def not_a_candidate(evidence: Evidence, depth: int) -> Reason:
     """Explain that a searchable memory is not among the candidates, ``depth`` of each index."""
     shared = f"shares {', '.join(evidence.words)}" if evidence.words else "shares no word"
-    return ExplainedOutcome(
-        Outcome.NOT_A_CANDIDATE,
-        f"It is not among the candidates, which are the {depth} nearest and the {depth} best by words: "
-        f"its cosine is {evidence.cosine:.3f}, and it {shared}.",
-    )
+    candidates = f"the candidates, which are the {depth} nearest and the {depth} best by words"
+    cosine = f"its cosine is {evidence.cosine:.3f}"
+    return Outcome.NOT_A_CANDIDATE, f"It is not among {candidates}: {cosine}, and it {shared}."
 
 
-def after_search(memory: ExplainedMemory, trace: Trace) -> ExplainedOutcome:
+def after_search(memory: ExplainedMemory, trace: Trace) -> Reason:
     """Explain why a candidate is not returned."""
     final, limit = trace.rankings[Kind(memory.kind)].final, trace.plan.limits[Kind(memory.kind)]
     place = f"place {memory.rank} of {len(final)}"
     if memory.rank <= limit:
-        return ExplainedOutcome(
-            Outcome.JOINT_LIMIT,
-            f"It comes to {place} of its kind, with {memory.score:.4f}; "
-            f"the best {trace.plan.joint_limit} of both kinds together were asked for.",
-        )
+        asked = f"the best {trace.plan.joint_limit} of both kinds together were asked for"
+        return Outcome.JOINT_LIMIT, f"It comes to {place} of its kind, with {memory.score:.4f}; {asked}."
     wanted = f"the best {limit} were asked for, and the last of them has {final[:limit][-1].score:.4f}"
     if memory.rank_before_forgetting <= limit:
-        return ExplainedOutcome(
-            Outcome.FORGOTTEN,
-            f"It is half forgotten: its retrievability of {memory.retrievability:.4f} brings it from place "
-            f"{memory.rank_before_forgetting} to {place}, with {memory.score:.4f}; {wanted}.",
-        )
+        brought = f"its retrievability of {memory.retrievability:.4f} brings it from place"
+        places = f"{memory.rank_before_forgetting} to {place}, with {memory.score:.4f}"
+        return Outcome.FORGOTTEN, f"It is half forgotten: {brought} {places}; {wanted}."
     is_repeated = any(stage.name == REPETITION and stage.score for stage in memory.stages)
     again = ", since a newer one repeats its best message" if is_repeated else ""
-    return ExplainedOutcome(Outcome.RANKED_TOO_LOW, f"It comes to {place}, with {memory.score:.4f}{again}; {wanted}.")
+    return Outcome.RANKED_TOO_LOW, f"It comes to {place}, with {memory.score:.4f}{again}; {wanted}."
 
 
-def _invalid(memory: AnyMemory, as_of: datetime | None) -> ExplainedOutcome:
+def _invalid(memory: AnyMemory, as_of: datetime | None) -> Reason:
     if not isinstance(memory, SemanticMemory):
-        return ExplainedOutcome(Outcome.NOT_VALID_THEN, f"It only began at {iso(memory.start_at)}.")
+        return Outcome.NOT_VALID_THEN, f"It only began at {iso(memory.start_at)}."
     instead = f"; {memory.replaced_by} holds instead" if memory.replaced_by else ""
     until = "" if memory.invalid_at is None else f" until {iso(memory.invalid_at)}"
     if as_of is None:
-        return ExplainedOutcome(Outcome.INVALIDATED, f"It held{until}{instead}.")
-    return ExplainedOutcome(
-        Outcome.NOT_VALID_THEN, f"It did not hold at {iso(as_of)}, but from {iso(memory.valid_at)}{until}."
+        return Outcome.INVALIDATED, f"It held{until}{instead}."
+    return Outcome.NOT_VALID_THEN, f"It did not hold at {iso(as_of)}, but from {iso(memory.valid_at)}{until}."
+
+
+def explain(store: MemoryStore, request: RetrievalRequest, *, settings: RetrievalSettings) -> ExplainedRetrieval:
+    """Explain every stage of what a request returns."""
+    now = store.now().astimezone(request.zone(settings))
+    trace = _trace(store, RetrievalPlan.of(request, store=store, now=now, settings=settings), settings=settings)
+    visible = {row: memory for row, memory in trace.memories.items() if is_visible(memory, request, now=now)}
+    explained = {
+        kind: tuple(
+            filter(None, (trace.explain(row, visible[row]) for row in trace.returned.get(kind, []) if row in visible))
+        )
+        for kind in Kind
+    }
+    return ExplainedRetrieval(
+        query=request.query,
+        embedded=trace.plan.embedded,
+        scope=request.scope,
+        now=now,
+        semantic=explained[Kind.SEMANTIC],
+        episodic=explained[Kind.EPISODIC],
     )
 
 
-class Explainer:
-    """Explains why a retrieval returns what it returns. An explanation is never recorded as a use of a memory."""
+def explain_missing(
+    store: MemoryStore, id: str, request: RetrievalRequest, *, settings: RetrievalSettings
+) -> ExplainedAbsence:
+    """Name the stage that drops a memory, or describe all its stages if none does.
 
-    def __init__(self, store: MemoryStore, *, settings: RetrievalSettings) -> None:
-        self._store = store
-        self._settings = settings
+    Raises:
+        NotFoundError: There is no such memory in this scope; other scopes make no difference.
+    """
+    now = store.now().astimezone(request.zone(settings))
+    memory = _found(store, id, request)
+    # 1. excluded by its record
+    outcome = before_search(memory, request, now=now)
+    if outcome is not None:
+        return _absence(memory, request, outcome)
+    # 2. excluded for want of passages
+    plan = RetrievalPlan.of(request, store=store, now=now, settings=settings)
+    row = _row(store, memory, plan, settings=settings)
+    if row is None:
+        return _absence(memory, request, unindexed(memory))
+    # 3. dropped by a stage of the search
+    trace = _trace(store, plan, settings=settings, about=(memory.kind, row))
+    evidence, explained = trace.evidence.get(row, NO_EVIDENCE), trace.explain(row, memory)
+    if explained is None:
+        outcome = not_a_candidate(evidence, settings.candidate_depth)
+    elif row in trace.returned[memory.kind]:
+        outcome = Outcome.RETURNED, f"It is returned, at place {explained.rank} of its kind."
+    else:
+        outcome = after_search(explained, trace)
+    absence = _absence(memory, request, outcome)
+    return replace(absence, cosine=evidence.cosine, words=evidence.words, memory=explained)
 
-    def explain(self, request: RetrievalRequest) -> ExplainedRetrieval:
-        """Explain every stage of what a request returns."""
-        now = self._store.now().astimezone(request.zone(self._settings))
-        trace = self._trace(RetrievalPlan.of(request, store=self._store, now=now, settings=self._settings))
-        visible = {row: memory for row, memory in trace.memories.items() if is_visible(memory, request, now=now)}
-        explained = {
-            kind: tuple(
-                filter(None, (trace.explain(row, visible[row]) for row in trace.returned(kind) if row in visible))
-            )
-            for kind in Kind
-        }
-        return ExplainedRetrieval(
-            query=request.query,
-            embedded=trace.plan.embedded,
-            scope=request.scope,
-            now=now,
-            semantic=explained[Kind.SEMANTIC],
-            episodic=explained[Kind.EPISODIC],
-        )
 
-    def explain_missing(self, id: str, request: RetrievalRequest) -> ExplainedAbsence:
-        """Name the stage that drops a memory, or describe all its stages if none does.
+def _trace(
+    store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSettings, about: tuple[Kind, int] | None = None
+) -> Trace:
+    """Search as a retrieval does, and keep what every stage gave."""
 
-        Raises:
-            NotFoundError: There is no such memory in this scope; other scopes make no difference.
-        """
-        now = self._store.now().astimezone(request.zone(self._settings))
-        memory = self._found(id, request)
-        # 1. excluded by its record
-        outcome = before_search(memory, request, now=now)
-        if outcome is not None:
-            return _absence(memory, request, outcome)
-        # 2. excluded for want of passages
-        plan = RetrievalPlan.of(request, store=self._store, now=now, settings=self._settings)
-        row = self._row(memory, plan)
-        if row is None:
-            return _absence(memory, request, unindexed(memory))
-        # 3. dropped by a stage of the search
-        trace = self._trace(plan, about=(memory.kind, row))
-        evidence, explained = trace.evidence.get(row, NO_EVIDENCE), trace.explain(row, memory)
-        if explained is None:
-            outcome = not_a_candidate(evidence, self._settings.candidate_depth)
-        elif row in trace.returned(memory.kind):
-            outcome = ExplainedOutcome(Outcome.RETURNED, f"It is returned, at place {explained.rank} of its kind.")
-        else:
-            outcome = after_search(explained, trace)
-        absence = _absence(memory, request, outcome)
-        return replace(absence, cosine=evidence.cosine, words=evidence.words, memory=explained)
+    def find(vector: Vector) -> Trace:
+        candidates = read_all(store, plan, vector=vector, settings=settings)
+        rankings = rank(candidates, plan, ledger=store.ledger, settings=settings, is_traced=True)
+        returned = {kind: [each.row for each in ranking.returned] for kind, ranking in rankings.items()}
+        evidence: dict[int, Evidence] = {}
+        for kind, known in candidates.items():
+            rows = [*returned.get(kind, []), *([about[1]] if about is not None and about[0] is kind else [])]
+            if not rows:
+                continue
+            if isinstance(known, Candidates) and np.isin(rows, known.layout.memories).all():
+                evidence |= evidence_of(known, plan, rows)
+            else:  # ranked lists have no arrays, and not every memory is a candidate
+                named = candidates_then(store, plan, kind, vector=vector, memories=rows)
+                evidence |= evidence_of(named, plan, rows)
+        stages = {kind: trace_of(each.fused) for kind, each in rankings.items()}
+        memories = load(store, candidates, list(chain(*returned.values())), as_of=plan.request.as_of)
+        return Trace(plan, rankings, returned, stages, evidence, memories)
 
-    def _trace(self, plan: RetrievalPlan, *, about: tuple[Kind, int] | None = None) -> Trace:
-        """Search as a retrieval does, and keep what every stage gave."""
-        store, settings = self._store, self._settings
+    plan = prepare(store, plan, settings=settings)
+    return store.search(plan.embedded, find, known=plan.states)
 
-        def find(vector: Vector) -> Trace:
-            candidates = read_all(store, plan, vector=vector, settings=settings)
-            states, texts = store.ledger.forgetting_states, store.ledger.texts
-            since = store.ledger.valid_from
-            rankings = rank(
-                candidates, plan, states=states, texts=texts, since=since, settings=settings, is_traced=True
-            )
-            trace = Trace(plan, rankings, {kind: trace_of(each.fused) for kind, each in rankings.items()}, {}, {})
-            rows = [row for kind in rankings for row in trace.returned(kind)]
-            trace = trace._replace(memories=load(store, candidates, rows, as_of=plan.request.as_of))
-            evidence: dict[int, Evidence] = {}
-            for kind, known in candidates.items():
-                rows = [*trace.returned(kind), *([about[1]] if about is not None and about[0] is kind else [])]
-                if not rows:
-                    continue
-                if isinstance(known, Candidates) and np.isin(rows, known.layout.memories).all():
-                    evidence |= evidence_of(known, plan, rows)
-                else:  # ranked lists have no arrays, and not every memory is a candidate
-                    named = candidates_then(store, plan, kind, vector=vector, memories=rows)
-                    evidence |= evidence_of(named, plan, rows)
-            return trace._replace(evidence=evidence)
 
-        plan = prepare(store, plan, settings=settings)
-        return store.search(plan.embedded, find, known=plan.states)
+def _found(store: MemoryStore, id: str, request: RetrievalRequest) -> AnyMemory:
+    """Load the memory with this id from the scope, or else from the first scope below it that is searched too."""
+    inside = [request.scope]
+    if request.include_child_scopes:
+        first, behind = scopes.child_range(request.scope)
+        inside += [scope for scope in store.ledger.scopes() if first <= scope < behind]
+    for scope in inside:
+        memory = store.ledger.get(scope=scope, id=id)
+        if memory is not None and (as_of := request.as_of) is not None:
+            return store.ledger.facts.then_of(memory, as_of=as_of)
+        if memory is not None:
+            return memory
+    waiting = store.ledger.open_episodes.places(request.scope, include_child_scopes=request.include_child_scopes)
+    for scope in dict.fromkeys([request.scope, *(place.scope for place in waiting)]):
+        with suppress(NotFoundError):
+            return store.open_episodes.get(id, scope=scope)
+    raise NotFoundError(f"Memory not found: {id}")
 
-    def _found(self, id: str, request: RetrievalRequest) -> AnyMemory:
-        """Load the memory with this id from the scope, or else from the first scope below it that is searched too."""
-        inside = [request.scope]
-        if request.include_child_scopes:
-            first, behind = scopes.child_range(request.scope)
-            inside += [scope for scope in self._store.ledger.scopes() if first <= scope < behind]
-        for scope in inside:
-            memory = self._store.ledger.get(scope=scope, id=id)
-            if memory is not None and (as_of := request.as_of) is not None:
-                return self._store.ledger.facts.then_of(memory, as_of=as_of)
-            if memory is not None:
-                return memory
-        for scope in dict.fromkeys([request.scope, *self._waiting(request)]):
-            with suppress(NotFoundError):
-                return self._store.open_episodes.get(id, scope=scope)
-        raise NotFoundError(f"Memory not found: {id}")
 
-    def _waiting(self, request: RetrievalRequest) -> list[str]:
-        """The scopes with open episodes that are searched."""
-        places = self._store.ledger.open_episodes.places(
-            request.scope, include_child_scopes=request.include_child_scopes
-        )
-        return [place.scope for place in places]
-
-    def _row(self, memory: AnyMemory, plan: RetrievalPlan) -> int | None:
-        """The row of a memory in the ledger; None if it has no passage that the plan lets through."""
-        if isinstance(memory, EpisodicMemory) and memory.is_open:
-            known = open_episodes(self._store, plan.request) if self._settings.searches_open else {}
-            return next((row for row, each in known.items() if open_id(memory.scope, each.first) == memory.id), None)
-        selection = replace(plan.selections[memory.kind], ids=(memory.id,))
-        layout = self._store.ledger.layout(selection)
-        then = [row for page in self._store.ledger.facts.searched_then(selection) for row in page.memories]
-        namesakes = self._store.ledger.load([*np.unique(layout.memories).tolist(), *then])
-        return next((row for row, namesake in namesakes.items() if namesake.scope == memory.scope), None)
+def _row(store: MemoryStore, memory: AnyMemory, plan: RetrievalPlan, *, settings: RetrievalSettings) -> int | None:
+    """The row of a memory in the ledger; None if it has no passage that the plan lets through."""
+    if isinstance(memory, EpisodicMemory) and memory.is_open:
+        known = open_episodes(store, plan.request) if settings.searches_open else {}
+        return next((row for row, each in known.items() if open_id(memory.scope, each.first) == memory.id), None)
+    selection = replace(plan.selections[memory.kind], ids=(memory.id,))
+    layout = store.ledger.layout(selection)
+    then = [row for page in store.ledger.facts.searched_then(selection) for row in page.memories]
+    namesakes = store.ledger.load([*np.unique(layout.memories).tolist(), *then])
+    return next((row for row, namesake in namesakes.items() if namesake.scope == memory.scope), None)
 
 
 def evidence_of(candidates: Candidates, plan: RetrievalPlan, rows: Sequence[int]) -> dict[int, Evidence]:
@@ -332,7 +304,6 @@ def evidence_of(candidates: Candidates, plan: RetrievalPlan, rows: Sequence[int]
     }
 
 
-def _absence(memory: AnyMemory, request: RetrievalRequest, outcome: ExplainedOutcome) -> ExplainedAbsence:
-    return ExplainedAbsence(
-        id=memory.id, scope=memory.scope, query=request.query, outcome=outcome.outcome, reason=outcome.reason
-    )
+def _absence(memory: AnyMemory, request: RetrievalRequest, why: Reason) -> ExplainedAbsence:
+    outcome, reason = why
+    return ExplainedAbsence(id=memory.id, scope=memory.scope, query=request.query, outcome=outcome, reason=reason)

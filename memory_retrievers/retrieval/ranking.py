@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, reduce
@@ -17,7 +17,7 @@ from memory_retrievers.models import Kind
 from memory_retrievers.models.fields import EPOCH, MICROSECOND
 from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.retrieval import features, times
-from memory_retrievers.retrieval.candidates import Candidates, RankedLists, ReadTexts, ReadTimes
+from memory_retrievers.retrieval.candidates import Candidates, RankedLists, ReadTexts
 from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, min_max
 from memory_retrievers.retrieval.late_interaction import MEASURED, MESSAGE_SHARE, BestMessages, token_nearness
 from memory_retrievers.retrieval.question import Question, asks_for_list
@@ -28,6 +28,8 @@ from memory_retrievers.storage.tracing import RANK, observer_of_stages
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from memory_retrievers.backends.sql.ledger import SQLLedger
 
     Floats = NDArray[np.float64]
 
@@ -242,10 +244,6 @@ def _relative(values: Mapping[Kind, float], kind: Kind) -> float:
     return values[kind] / highest if highest > 0 else 0.0
 
 
-ForgettingStates: TypeAlias = Callable[[Sequence[int]], Mapping[int, ForgettingState]]
-"""Reads the forgetting state of episodes, by row."""
-
-
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """Ranking of the memories of one kind, with its trace: what each stage gave each candidate."""
@@ -260,9 +258,7 @@ def rank(
     candidates: Mapping[Kind, Candidates | RankedLists],
     plan: RetrievalPlan,
     *,
-    states: ForgettingStates,
-    texts: ReadTexts,
-    since: ReadTimes,
+    ledger: SQLLedger,
     settings: RetrievalSettings,
     is_traced: bool = False,
 ) -> dict[Kind, Ranking]:
@@ -271,16 +267,14 @@ def rank(
     Args:
         candidates: What was found of each kind.
         plan: The search plan: query, selections and limits.
-        states: Reads the forgetting state of episodes.
-        texts: Reads the texts of passages.
-        since: Reads since when facts hold.
+        ledger: Where forgetting states, texts of passages and times of facts are read.
         settings: Weights and fusion.
         is_traced: Weigh every candidate by its retrievability, also those that forgetting cannot bring among the best.
     """
     with observer_of_stages.get()(RANK):
-        fused = _fuse(candidates, plan, settings, texts, since)
+        fused = _fuse(candidates, plan, settings, ledger)
         final = {
-            kind: _forget(each, kind, plan, states=states, settings=settings, is_traced=is_traced)
+            kind: _forget(each, kind, plan, ledger, settings=settings, is_traced=is_traced)
             for kind, each in fused.items()
         }
         for kind, each, by_tokens in _by_tokens(fused, final, settings):
@@ -295,8 +289,7 @@ def _fuse(
     candidates: Mapping[Kind, Candidates | RankedLists],
     plan: RetrievalPlan,
     settings: RetrievalSettings,
-    texts: ReadTexts,
-    since: ReadTimes,
+    ledger: SQLLedger,
 ) -> dict[Kind, FusedRanking]:
     """Score the candidates of each kind, on one scale where scores are added up."""
     fused: dict[Kind, FusedRanking] = {}
@@ -307,14 +300,14 @@ def _fuse(
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
             asked = plan.question
             names_days = asked.ahead or asked.behind
-            planned = (
-                times.planned(each, asked, texts=texts, since=since) if names_days and asked.described_periods else None
-            )
+            planned = None
+            if names_days and asked.described_periods:
+                planned = times.planned(each, asked, texts=ledger.texts, since=ledger.valid_from)
             scored = score(each, asked, settings, boosts=boosts, planned=planned)
             asks_of_a_time = asked.dates or asked.periods or scored.is_by_time  # an older one may be what is meant
             if kind is Kind.EPISODIC and each.layout.has_messages and not asks_of_a_time:
                 limit = max(plan.limits[kind], MEASURED)
-                scored = without_repetition(scored, settings.repetition_weight, limit=limit, texts=texts)
+                scored = without_repetition(scored, settings.repetition_weight, limit=limit, texts=ledger.texts)
             fused[kind] = RankingByScore(scored)
     return {**fused, **normalise_across_kinds(fused, dense_weight=settings.dense_weight)}
 
@@ -323,8 +316,8 @@ def _forget(
     fused: FusedRanking,
     kind: Kind,
     plan: RetrievalPlan,
+    ledger: SQLLedger,
     *,
-    states: ForgettingStates,
     settings: RetrievalSettings,
     is_traced: bool,
 ) -> list[Ranked]:
@@ -334,7 +327,9 @@ def _forget(
         return [Ranked(row, score) for row, score in islice(fused.leading(limit, share=1.0).items(), limit)]
     # Forgetting takes at most this share of a score: what is below that of the last of the best cannot pass it.
     scores = fused.leading(limit, share=1 - decay_weight)
-    retrievability = retrievabilities(states(list(scores)), now=plan.selections[kind].now, settings=settings)
+    retrievability = retrievabilities(
+        ledger.forgetting_states(list(scores)), now=plan.selections[kind].now, settings=settings
+    )
     return apply_decay(scores, retrievability=retrievability, decay_weight=decay_weight, limit=limit)
 
 

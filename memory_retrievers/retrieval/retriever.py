@@ -28,7 +28,6 @@ from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
-    from memory_retrievers.retrieval.explain import Explainer
     from memory_retrievers.retrieval.rank_fusion import RankingByRank
     from memory_retrievers.retrieval.ranking import Ranking
     from memory_retrievers.retrieval.relevance import Calibration
@@ -148,9 +147,7 @@ class HybridRetriever:
                 is_plain = request.as_of is None and not (waiting or by_tokens)
                 read = read_candidates if is_plain else read_all
                 candidates = read(store, plan, vector=vector, settings=settings)
-                states, texts = store.ledger.forgetting_states, store.ledger.texts
-                since = store.ledger.valid_from
-                rankings = rank(candidates, plan, states=states, texts=texts, since=since, settings=settings)
+                rankings = rank(candidates, plan, ledger=store.ledger, settings=settings)
                 with observer_of_stages.get()(HYDRATE):
                     rows = [hit.row for each in rankings.values() for hit in each.returned]
                     if is_plain:
@@ -209,9 +206,11 @@ class HybridRetriever:
 
     def explain(self, request: RetrievalRequest) -> ExplainedRetrieval:
         """Explain every stage of what a request returns."""
+        from memory_retrievers.retrieval.explain import explain  # numpy, which is loaded late
+
         may_ask_for_more = bool(request.in_prompt) or _leaves_repetitions_out(request)
         asked = self._found(request)[1] if may_ask_for_more else request
-        told = self._explainer().explain(asked)
+        told = explain(self._store, asked, settings=self._settings)
         if not request.min_relevance:
             return replace(told, episodic=told.episodic[: request.episodic_limit])
         kept = self._relevances(request)
@@ -222,18 +221,15 @@ class HybridRetriever:
 
     def explain_missing(self, id: str, request: RetrievalRequest) -> ExplainedAbsence:
         """Name the stage that drops a memory, or describe all its stages if none does."""
-        absence = self._explainer().explain_missing(id, request)
+        from memory_retrievers.retrieval.explain import explain_missing  # numpy, which is loaded late
+
+        absence = explain_missing(self._store, id, request, settings=self._settings)
         key = (absence.scope, absence.id)
         if absence.outcome is not Outcome.RETURNED or not request.min_relevance or key in self._relevances(request):
             return absence
         relevance = self._relevances(replace(request, min_relevance=0.0)).get(key, 0.0)
         reason = f"It is found, but its relevance of {relevance:.4f} is less than min_relevance asks for."
         return replace(absence, outcome=Outcome.NOT_RELEVANT, reason=reason)
-
-    def _explainer(self) -> Explainer:
-        from memory_retrievers.retrieval.explain import Explainer  # numpy, which is loaded late
-
-        return Explainer(self._store, settings=self._settings)
 
     def _relevances(self, request: RetrievalRequest) -> dict[tuple[str, str], float]:
         """The relevance of each memory that a request returns, by scope and id."""
