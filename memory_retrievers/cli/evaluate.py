@@ -180,7 +180,7 @@ def _synthetic(
     conversations = synthetic(seed=seed)
     counting = partial(measure, tokens=tokens)
     chats = _measured(conversations, _settings(profile, ablation=False), remembered, counting)
-    lives = measure_forgetting(forgetting_dataset(seed=seed), embedder=remembered, watched=progress_bar)
+    lives = measure_forgetting(*forgetting_dataset(seed=seed), embedder=remembered, watched=progress_bar)
     remembered.save()
     if run.as_json:
         parts = {"conversations": report.as_json(chats), "forgetting": report.as_json(lives)}
@@ -237,9 +237,7 @@ def _beam(
 
     compared = _settings(profile or ["default"], ablation=False)
     chats = load_beam(path)
-    measured = _measured(
-        [chat.conversation for chat in chats], compared, run.remembered(), partial(measure_updates, chats)
-    )
+    measured = _measured(chats, compared, run.remembered(), partial(measure_updates, chats))
     if run.as_json:
         print_json({"profiles": report.as_json(measured)})
         return

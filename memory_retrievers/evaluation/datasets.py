@@ -13,7 +13,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
@@ -225,11 +225,10 @@ class Update:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chat:
+class Chat(Conversation):
     """A chat with its update questions; a batch of turns is a session."""
 
-    conversation: Conversation  # what was said
-    updates: tuple[Update, ...]
+    updates: tuple[Update, ...] = ()
 
 
 def load_beam(directory: Path) -> list[Chat]:
@@ -257,7 +256,7 @@ def measure_updates(
     """Ask every update question of its chat.
 
     Args:
-        chats: The chats, whose conversations the stores hold.
+        chats: The chats, which the stores hold.
         stores: The stores.
         settings: Settings of retrieval.
         progress: Called with how many questions have been asked, and of how many.
@@ -269,13 +268,13 @@ def measure_updates(
     number = sum(len(chat.updates) for chat in chats)
     with stores.opened(settings) as (memory, clock):
         for chat in chats:
-            clock.moment = chat.conversation.asked_at
+            clock.moment = chat.asked_at
             for update in chat.updates:
                 stores.embedder.embed_query(update.text)
                 begun = time.perf_counter()
-                result = memory.retrieve(update.text, scope=chat.conversation.scope, record=False)
+                result = memory.retrieve(update.text, scope=chat.scope, record=False)
                 seconds = time.perf_counter() - begun
-                turns = ranked_turns(chat.conversation, result)
+                turns = ranked_turns(chat, result)
                 if turns is None:
                     raise ValidationError("update questions are measured by messages, which this profile does not rank")
                 scores.append(Score(category=CATEGORY, values=_values(update, turns[:DEPTH]), seconds=seconds))
@@ -303,10 +302,10 @@ def _chat(file: Path, directory: Path) -> Chat:
     chat = file.parent / _CHAT if (file.parent / _CHAT).exists() else file.parent.parent / _CHAT
     batches = _checked(TypeAdapter(list[_Batch]), _json_of(chat), chat)
     name = "-".join(chat.parent.relative_to(directory).parts) or directory.name
-    conversation = Conversation(scope=f"beam/{name}", sessions=tuple(_batches(batches)), questions=())
-    if not conversation.sessions:
+    said = Chat(scope=f"beam/{name}", sessions=tuple(_batches(batches)), questions=())
+    if not said.sessions:
         raise ValidationError(f"{chat} holds no message")
-    return Chat(conversation=conversation, updates=tuple(_updates(asked, conversation)))
+    return replace(said, updates=tuple(_updates(asked, said)))
 
 
 def _updates(asked: Sequence[_Probe], conversation: Conversation) -> Iterator[Update]:

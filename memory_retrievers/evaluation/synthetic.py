@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import resources
@@ -61,14 +60,6 @@ class _Topic(BaseModel):
     values: tuple[tuple[str, str], ...]
 
 
-class _Conversations(BaseModel):
-    pairs: tuple[tuple[str, str], ...]
-    topics: tuple[_Topic, ...]
-    openings: tuple[str, ...]
-    asides: tuple[str, ...]
-    closings: tuple[str, ...]
-
-
 class _Slot(BaseModel):
     """An attribute with one value at a time: wordings, question and possible values."""
 
@@ -85,16 +76,18 @@ class _Ageless(BaseModel):
     since: str
 
 
-class _Lives(BaseModel):
+class _Texts(BaseModel):
+    """What conversations, and from ``people`` on what lives are made of."""
+
+    pairs: tuple[tuple[str, str], ...]
+    topics: tuple[_Topic, ...]
+    openings: tuple[str, ...]
+    asides: tuple[str, ...]
+    closings: tuple[str, ...]
     people: tuple[str, ...]
     slots: tuple[_Slot, ...]
     ageless: tuple[_Ageless, ...]
     answers: tuple[str, ...]
-
-
-class _Texts(BaseModel):
-    conversations: _Conversations
-    lives: _Lives
 
 
 @cache
@@ -109,12 +102,12 @@ def synthetic(*, seed: int = 1, number: int = 2) -> list[Conversation]:
     time of something, ``multi`` for everything of one sort that a speaker has mentioned.
     """
     source = random.Random(seed)  # noqa: S311 - nothing is kept secret here
-    pairs = _texts().conversations.pairs
+    pairs = _texts().pairs
     return [_conversation(source, name=f"{seed}-{place}", pair=pairs[place % len(pairs)]) for place in range(number)]
 
 
 def _conversation(source: random.Random, *, name: str, pair: tuple[str, str]) -> Conversation:
-    texts = _texts().conversations
+    texts = _texts()
     waiting = [(topic, value) for topic in texts.topics for value in topic.values]
     source.shuffle(waiting)
     numbers = count(1)
@@ -149,7 +142,7 @@ def _exchange(
     yield _turn(numbers, speaker, topic.statement.format(value=value[0]))
     yield _turn(numbers, listener, topic.asked)
     yield _turn(numbers, speaker, topic.answered.format(detail=value[1]))
-    yield _turn(numbers, listener, source.choice(_texts().conversations.asides))
+    yield _turn(numbers, listener, source.choice(_texts().asides))
 
 
 def _questions(
@@ -174,14 +167,6 @@ def _turn(numbers: Iterator[int], speaker: str, text: str) -> Turn:
     return Turn(id=f"T{next(numbers)}", speaker=speaker, text=text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgettingDataset:
-    """Conversations with their questions, and the uses of memories between them."""
-
-    conversations: tuple[Conversation, ...]
-    uses: tuple[Use, ...]
-
-
 class _Statement(NamedTuple):
     """A statement made on a day, and the question that it answers."""
 
@@ -191,19 +176,20 @@ class _Statement(NamedTuple):
     answers: tuple[str, str] | None = None
 
 
-def forgetting_dataset(*, seed: int = 1) -> ForgettingDataset:
-    """Ten people's years; the same for the same seed. The categories of the questions are the constants above."""
+def forgetting_dataset(*, seed: int = 1) -> tuple[list[Conversation], list[Use]]:
+    """Ten people's years, and the uses of memories in them; the same for the same seed.
+
+    The categories of the questions are the constants above.
+    """
     source = random.Random(seed)  # noqa: S311 - nothing is kept secret here
-    lives = [_life(source, name) for name in _texts().lives.people]
-    return ForgettingDataset(
-        conversations=tuple(conversation for conversation, _ in lives),
-        uses=tuple(sorted((use for _, uses in lives for use in uses), key=lambda use: use.at)),
-    )
+    lives = [_life(source, name) for name in _texts().people]
+    uses = sorted((use for _, uses in lives for use in uses), key=lambda use: use.at)
+    return [conversation for conversation, _ in lives], uses
 
 
 def _life(source: random.Random, name: str) -> tuple[Conversation, list[Use]]:
     scope = f"life/{name.casefold()}"
-    slots = source.sample(_texts().lives.slots, len(_texts().lives.slots))
+    slots = source.sample(_texts().slots, len(_texts().slots))
     third = len(slots) // 3
     statements = [
         *(each for slot in slots[:third] for each in _two(source, slot, CHANGED)),
@@ -252,13 +238,13 @@ def _two(source: random.Random, slot: _Slot, category: str) -> Iterator[_Stateme
 
 
 def _ageless(source: random.Random) -> Iterator[_Statement]:
-    for each in _texts().lives.ageless:
+    for each in _texts().ageless:
         yield _Statement(source.randint(0, 40), each.text, answers=(AGELESS, each.asked))
         yield _Statement(source.randint(280, 325), each.since)
 
 
 def _turns(source: random.Random, numbers: Iterator[int], name: str, text: str) -> tuple[Turn, ...]:
-    said: Sequence[tuple[str, str]] = ((name, text), ("assistant", source.choice(_texts().lives.answers)))
+    said: Sequence[tuple[str, str]] = ((name, text), ("assistant", source.choice(_texts().answers)))
     return tuple(Turn(id=f"T{next(numbers)}", speaker=speaker, text=each) for speaker, each in said)
 
 
@@ -266,18 +252,23 @@ WEIGHTS: Final = (0.0, None, 1.0)  # decay weights to compare; None is the defau
 
 
 def measure_forgetting(
-    dataset: ForgettingDataset, *, embedder: Embedder, watched: Callable[[str], AbstractContextManager[Progress]]
+    lives: Sequence[Conversation],
+    uses: Sequence[Use],
+    *,
+    embedder: Embedder,
+    watched: Callable[[str], AbstractContextManager[Progress]],
 ) -> dict[str, list[Score]]:
     """Score every decay weight, first without reviews and then with them.
 
     Args:
-        dataset: The lives.
+        lives: The lives.
+        uses: The uses of memories in them.
         embedder: What embeds.
         watched: Context of a row, by its name, whose function takes the progress.
     """
     measured = {}
-    for reviews, uses in (("without reviews", ()), ("with reviews", dataset.uses)):
-        with FilledStores(dataset.conversations, embedder=embedder, uses=uses) as stores:
+    for reviews, used in (("without reviews", ()), ("with reviews", uses)):
+        with FilledStores(lives, embedder=embedder, uses=used) as stores:
             for weight in WEIGHTS:
                 settings = RetrievalSettings() if weight is None else RetrievalSettings(decay_weight=weight)
                 decay = f"{settings.decay_weight} (default)" if weight is None else f"{weight:g}"

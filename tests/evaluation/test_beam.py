@@ -53,17 +53,17 @@ def folder(tmp_path):
 
 def test_update_questions_are_read_with_their_statements(folder):
     first, second = datasets.load_beam(folder)
-    assert [each.conversation.scope for each in (first, second)] == ["beam/9", "beam/10"]
+    assert [each.scope for each in (first, second)] == ["beam/9", "beam/10"]
     assert first.updates == (datasets.Update(text=ASKED, original=frozenset({"0"}), updated=frozenset({"4"})),)
-    sessions = first.conversation.sessions
+    sessions = first.sessions
     assert [session.at.date().isoformat() for session in sessions] == ["2024-01-02", "2024-03-15", "2024-04-02"]
-    assert first.conversation.turns["0"].text == "My bakery opens at eight in the morning."
+    assert first.turns["0"].text == "My bakery opens at eight in the morning."
     assert [turn.speaker for turn in sessions[0].turns] == ["user", "assistant"]
 
 
 def test_both_statements_are_found_among_the_first_five(folder, embedder, ignored):
     chats = datasets.load_beam(folder)
-    with FilledStores([each.conversation for each in chats], embedder=embedder) as stores:
+    with FilledStores(chats, embedder=embedder) as stores:
         scores = datasets.measure_updates(chats, stores, RetrievalSettings(), progress=ignored)
         assert [score.values["both@5"] for score in scores] == [1.0, 1.0]
         with pytest.raises(ValidationError, match="measured by messages"):

@@ -44,7 +44,7 @@ def forgetting(bundled):
     @functools.cache
     def measured():
         told = measure_forgetting(
-            forgetting_dataset(), embedder=bundled, watched=lambda name: contextlib.nullcontext(lambda *_: None)
+            *forgetting_dataset(), embedder=bundled, watched=lambda name: contextlib.nullcontext(lambda *_: None)
         )
         return {name: {sort: found.means for sort, found in by_category(each).items()} for name, each in told.items()}
 

@@ -15,7 +15,7 @@ def test_the_same_seed_makes_the_same_lives():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_questions_point_to_turns_that_are_there_and_time_runs_forward(seed):
-    told = [*synthetic(seed=seed, number=4), *forgetting_dataset(seed=seed).conversations]
+    told = [*synthetic(seed=seed, number=4), *forgetting_dataset(seed=seed)[0]]
     assert len({conversation.scope for conversation in told}) == len(told)
     for conversation in told:
         assert len(conversation.turns) == sum(len(session.turns) for session in conversation.sessions)
@@ -30,7 +30,7 @@ def test_questions_point_to_turns_that_are_there_and_time_runs_forward(seed):
 def test_every_sort_of_question_is_asked(seed):
     asked = {question.category for each in synthetic(seed=seed) for question in each.questions}
     assert asked == {"single", "context", "temporal", "multi"}
-    asked = {question.category for each in forgetting_dataset(seed=seed).conversations for question in each.questions}
+    asked = {question.category for each in forgetting_dataset(seed=seed)[0] for question in each.questions}
     assert asked == {CHANGED, USED, KEPT, AGELESS}
 
 
@@ -47,12 +47,12 @@ def test_an_answer_in_context_does_not_name_what_it_is_about():
 
 
 def test_only_what_is_still_used_is_reviewed_and_nothing_after_the_end():
-    told = forgetting_dataset()
-    scopes = {conversation.scope: conversation for conversation in told.conversations}
-    for use in told.uses:
+    lives, uses = forgetting_dataset()
+    scopes = {conversation.scope: conversation for conversation in lives}
+    for use in uses:
         conversation = scopes[use.scope]
         (session,) = [session for session in conversation.sessions if session.id == use.session]
         assert session.at < use.at < conversation.sessions[-1].at
         right = [question.category for question in conversation.questions if session.turns[0].id in question.gold]
         assert right in ([USED], [KEPT])
-    assert [use.at for use in told.uses] == sorted(use.at for use in told.uses)
+    assert [use.at for use in uses] == sorted(use.at for use in uses)

@@ -622,9 +622,9 @@ def test_the_bundled_embedder_keeps_few_bytes_and_no_stop_words():
 
 @pytest.mark.slow
 def test_by_tokens_too_forgetting_brings_up_what_is_newer():
-    dataset = forgetting_dataset()
+    lives, _ = forgetting_dataset()
     found = {}
-    with FilledStores(dataset.conversations, embedder=minilm.MiniLMEmbedder()) as stores:
+    with FilledStores(lives, embedder=minilm.MiniLMEmbedder()) as stores:
         for weight in (0, WITH.decay_weight):
             settings = RetrievalSettings(decay_weight=weight)
             scores = measure(stores, settings, tokens=None, progress=lambda done, total: None)
