@@ -92,22 +92,21 @@ def fitted(
         token_counter: How many tokens a text is; of an empty text it is not asked.
         max_tokens: The budget.
     """
-
-    def beginning(count: int) -> str:
-        return block(_plan(all_steps[:count]))
-
     # 1. the longest beginning of the list that fits
-    count = _longest(len(all_steps), lambda count: token_counter(beginning(count)) <= max_tokens)
-    plan, text = _plan(all_steps[:count]), beginning(count)
+    count = _longest(len(all_steps), lambda count: token_counter(block(_plan(all_steps[:count]))) <= max_tokens)
+    taken = [*all_steps[:count]]
+    plan = _plan(taken)
+    text = block(plan)
     room = max_tokens - (token_counter(text) if text else 0)
     # 2. of what comes next, whatever still fits
     for step in all_steps[count : count + FURTHER_STEPS]:
         if _is_included(step, plan) or token_counter(step.text) > room:
             continue
-        longer = _with(plan, [step])
+        longer = _plan([*taken, step])
         longer_text = block(longer)
         tokens = token_counter(longer_text)
         if tokens <= max_tokens:
+            taken.append(step)
             plan, text, room = longer, longer_text, max_tokens - tokens
     return text
 
@@ -175,20 +174,13 @@ def _longest(length: int, fits: Callable[[int], bool]) -> int:
     return fitting
 
 
-def _plan(taken: Iterable[Step]) -> RenderPlan:
-    return _with(RenderPlan(), taken)
-
-
-def _with(plan: RenderPlan, taken: Iterable[Step]) -> RenderPlan:
-    facts, episodes = set(plan.facts), {place: set(messages) for place, messages in plan.episodes.items()}
+def _plan(taken: Sequence[Step]) -> RenderPlan:
+    facts = frozenset(step.fact for step in taken if step.fact is not None)
+    episodes: dict[int, set[int]] = {}
     for step in taken:
-        if step.fact is not None:
-            facts.add(step.fact)
         if step.episode is not None:
             episodes.setdefault(step.episode, set()).update(step.messages)
-    return RenderPlan(
-        facts=frozenset(facts), episodes={place: frozenset(messages) for place, messages in episodes.items()}
-    )
+    return RenderPlan(facts=facts, episodes={place: frozenset(messages) for place, messages in episodes.items()})
 
 
 def _is_included(step: Step, plan: RenderPlan) -> bool:

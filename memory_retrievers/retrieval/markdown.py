@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
@@ -104,27 +104,8 @@ class RenderPlan:
         episodes: Positions of the messages by position of the episode; an empty set renders the summary alone.
     """
 
-    facts: frozenset[int] = frozenset()
-    episodes: Mapping[int, frozenset[int]] = field(default_factory=dict)
-
-
-def plan_of_level(
-    facts: Sequence[RetrievedMemory[SemanticMemory]],
-    episodes: Sequence[RetrievedMemory[EpisodicMemory]],
-    *,
-    detail: DetailLevel,
-) -> RenderPlan:
-    """Plan every memory, with the messages of those episodes that the level renders in detail.
-
-    Args:
-        facts: In rank order.
-        episodes: In rank order.
-        detail: Level of detail; excerpts count as none.
-    """
-    return RenderPlan(
-        facts=frozenset(range(len(facts))),
-        episodes={place: detailed_messages(episode, detail=detail) for place, episode in enumerate(episodes)},
-    )
+    facts: frozenset[int]
+    episodes: Mapping[int, frozenset[int]]
 
 
 def detailed_messages(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> frozenset[int]:
@@ -146,11 +127,6 @@ def shows_turns(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel
     return bool(matching_messages(episode)) and not tells_details(
         detail, rank=episode.rank, key_moment=memory.is_key_moment
     )
-
-
-def shown_by_turns(episodes: Sequence[RetrievedMemory[EpisodicMemory]], *, detail: DetailLevel) -> frozenset[int]:
-    """Positions of the episodes that show their matching messages in place of a summary."""
-    return frozenset(place for place, each in enumerate(episodes) if shows_turns(each, detail=detail))
 
 
 MOST_EXCERPTS: Final = 10  # number of messages that are rendered in place of a summary

@@ -19,11 +19,11 @@ from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_block, m
 from memory_retrievers.retrieval.markdown import (
     ArrangedFacts,
     RenderPlan,
+    detailed_messages,
     markdown_block,
-    plan_of_level,
     profile_lines,
     recent_block,
-    shown_by_turns,
+    shows_turns,
 )
 from memory_retrievers.settings import zone_of
 from memory_retrievers.text.analysis import estimate_tokens
@@ -93,7 +93,7 @@ class RetrievalResult:
                 excerpt_block, facts, episodes, turns=turns, zone=self.now.tzinfo, fact_display_length=length
             )
         else:
-            by_turns = shown_by_turns(episodes, detail=level)
+            by_turns = frozenset(place for place, each in enumerate(episodes) if shows_turns(each, detail=level))
             block = partial(
                 markdown_block, facts, episodes, now=self.now, fact_display_length=length, by_turns=by_turns
             )
@@ -103,7 +103,8 @@ class RetrievalResult:
             return fitted(every, block=block, token_counter=token_counter, max_tokens=room)
         if with_excerpts:
             return block(best_excerpts(facts, episodes, turns=turns))
-        return block(plan_of_level(facts, episodes, detail=level))
+        messages = {place: detailed_messages(each, detail=level) for place, each in enumerate(episodes)}
+        return block(RenderPlan(facts=frozenset(range(len(facts))), episodes=messages))
 
     def to_dict(self, *, explain: bool = False) -> JsonObject:
         """The raw form (specification §2.8): complete records; facts carry the fused score, episodes the final one.

@@ -198,7 +198,15 @@ def test_no_more_text_is_made_than_a_few_times_the_budget(make_episode, now):
 
 
 def test_an_empty_plan_is_never_counted():
-    assert fitted([], block=lambda plan: "" if plan == RenderPlan() else "x", token_counter=None, max_tokens=0) == ""
+    assert (
+        fitted(
+            [],
+            block=lambda plan: "" if plan == RenderPlan(facts=frozenset(), episodes={}) else "x",
+            token_counter=None,
+            max_tokens=0,
+        )
+        == ""
+    )
 
 
 @pytest.mark.parametrize("detail", [DetailLevel.AUTO, DetailLevel.EXCERPTS, DetailLevel.HIGH])
