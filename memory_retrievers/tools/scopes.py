@@ -79,12 +79,8 @@ class Suggestion:
 
     scope: str  # the scope, relative to the root
     confidence: float  # 0 to 1
+    reasoning: str  # why, in a sentence
     words: tuple[str, ...] = ()  # the words of the text that speak for it
-
-    @property
-    def reasoning(self) -> str:
-        """The reason, in a sentence."""
-        return f"The text says {', '.join(self.words)}." if self.words else _NO_WORDS.get(self.scope, _NEIGHBOUR)
 
 
 _KEYWORDS: Final[tuple[tuple[str, float, str], ...]] = (
@@ -99,9 +95,9 @@ _KEYWORDS: Final[tuple[tuple[str, float, str], ...]] = (
 )
 _NEIGHBOURS: Final = ("work/", "learning/")
 _NEIGHBOUR_CONFIDENCE: Final = 0.6
-_NEIGHBOUR: Final = "The current scope is a neighbour."
-_DEFAULT: Final = Suggestion(scope="user/default", confidence=0.5)
-_NO_WORDS: Final = {_DEFAULT.scope: "No word of the text speaks for any other scope."}
+_DEFAULT: Final = Suggestion(
+    scope="user/default", confidence=0.5, reasoning="No word of the text speaks for any other scope."
+)
 
 
 def suggestions(content: str, *, current_scope: str) -> list[Suggestion]:
@@ -111,12 +107,14 @@ def suggestions(content: str, *, current_scope: str) -> list[Suggestion]:
     ['learning/programming', 'learning/general']
     """
     found = [
-        Suggestion(scope=scope, confidence=confidence, words=said)
+        Suggestion(scope=scope, confidence=confidence, reasoning=f"The text says {', '.join(said)}.", words=said)
         for scope, confidence, words in _KEYWORDS
         if (said := tuple(word for word in words.split() if has_word(content.casefold(), word)))
     ]
     found += [
-        Suggestion(scope=f"{place}general", confidence=_NEIGHBOUR_CONFIDENCE)
+        Suggestion(
+            scope=f"{place}general", confidence=_NEIGHBOUR_CONFIDENCE, reasoning="The current scope is a neighbour."
+        )
         for place in _NEIGHBOURS
         if current_scope.startswith(place) and not any(each.scope.startswith(place) for each in found)
     ]

@@ -6,8 +6,8 @@ A prompt quotes messages; an answer is parsed leniently, validated, and requeste
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Final, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict
@@ -111,15 +111,9 @@ _ONCE_MORE = """{user}
 An answer to this was given before and could not be used: {complaint}. Answer once more, as asked."""
 
 
-class Ask(Protocol):
-    """Puts a question to a model."""
-
-    def __call__(self, system: str, user: str, schema: type[BaseModel], /) -> object:
-        """An instance of the schema, a dictionary, text that holds JSON, or None.
-
-        Raises:
-            UnusableAnswerError: What came back is none of these.
-        """
+Ask: TypeAlias = Callable[[str, str, type[BaseModel]], object]
+"""Puts a question, its system prompt before it, to a model: gives an instance of the schema, a dictionary, text that
+holds JSON, or None, and raises UnusableAnswerError where what came back is none of these."""
 
 
 class CheckedLanguageModel:
