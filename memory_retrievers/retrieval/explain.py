@@ -150,7 +150,7 @@ def after_search(memory: ExplainedMemory, trace: Trace) -> Reason:
     final, limit = trace.rankings[Kind(memory.kind)].final, trace.plan.limits[Kind(memory.kind)]
     place = f"place {memory.rank} of {len(final)}"
     if memory.rank <= limit:
-        asked = f"the best {trace.plan.joint_limit} of both kinds together were asked for"
+        asked = f"the best {trace.plan.request.limit} of both kinds together were asked for"
         return Outcome.JOINT_LIMIT, f"It comes to {place} of its kind, with {memory.score:.4f}; {asked}."
     wanted = f"the best {limit} were asked for, and the last of them has {final[:limit][-1].score:.4f}"
     if memory.rank_before_forgetting <= limit:
@@ -173,7 +173,13 @@ def _invalid(memory: AnyMemory, as_of: datetime | None) -> Reason:
 
 
 def explain(store: MemoryStore, request: RetrievalRequest, *, settings: RetrievalSettings) -> ExplainedRetrieval:
-    """Explain every stage of what a request returns."""
+    """Explain every stage of what a request returns. It is never recorded as a use of a memory.
+
+    Args:
+        store: Where the memories are.
+        request: The request.
+        settings: As those of the retrieval.
+    """
     now = store.now().astimezone(request.zone(settings))
     trace = _trace(store, RetrievalPlan.of(request, store=store, now=now, settings=settings), settings=settings)
     visible = {row: memory for row, memory in trace.memories.items() if is_visible(memory, request, now=now)}
@@ -196,7 +202,13 @@ def explain(store: MemoryStore, request: RetrievalRequest, *, settings: Retrieva
 def explain_missing(
     store: MemoryStore, id: str, request: RetrievalRequest, *, settings: RetrievalSettings
 ) -> ExplainedAbsence:
-    """Name the stage that drops a memory, or describe all its stages if none does.
+    """Name the stage that drops a memory, or describe all its stages if none does; likewise.
+
+    Args:
+        store: Where the memories are.
+        id: The memory, in the scope of the request or below it.
+        request: The request.
+        settings: As those of the retrieval.
 
     Raises:
         NotFoundError: There is no such memory in this scope; other scopes make no difference.

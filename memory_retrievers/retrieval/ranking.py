@@ -280,7 +280,7 @@ def rank(
         for kind, each, by_tokens in _by_tokens(fused, final, settings):
             fused[kind], final[kind] = each, by_tokens
         best = {kind: each[: plan.limits[kind]] for kind, each in final.items()}
-        facts, episodes = joint_cut(best.get(Kind.SEMANTIC, []), best.get(Kind.EPISODIC, []), plan.joint_limit)
+        facts, episodes = joint_cut(best.get(Kind.SEMANTIC, []), best.get(Kind.EPISODIC, []), plan.request.limit)
         kept = {Kind.SEMANTIC: facts, Kind.EPISODIC: episodes}
         return {kind: Ranking(each, final[kind], kept[kind]) for kind, each in fused.items()}
 

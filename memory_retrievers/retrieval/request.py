@@ -287,8 +287,6 @@ class RetrievalPlan(NamedTuple):
     question: Question  # the parsed query
     selections: dict[Kind, Selection]  # selection of passages for each kind that is asked for, facts first
     limits: dict[Kind, int]  # number of memories that are asked for, of each of these kinds
-    # number of memories that are asked for, of both kinds together; None leaves it to the limits
-    joint_limit: int | None
     statistics: dict[Kind, TermStatistics]  # statistics of the query's terms for each kind; empty for rank fusion
     embedded: str  # text to embed: the query without the words that nearly every passage in the scope has
     states: States  # states of scopes that the search has read, each but once
@@ -322,7 +320,7 @@ class RetrievalPlan(NamedTuple):
         limits = {kind: limit for kind, limit in asked.items() if limit}
         selections = {kind: _selection_of(request, kind, now=now, settings=settings) for kind in limits}
         if as_specified and settings.common_share >= 1:
-            return cls(request, question, selections, limits, request.limit, {}, question.text, {})
+            return cls(request, question, selections, limits, {}, question.text, {})
         states: States = {}
         with store.ledger.database.reading(states):
             snapshots = {kind: store.ledger.snapshots.of(selection) for kind, selection in selections.items()}
@@ -340,7 +338,7 @@ class RetrievalPlan(NamedTuple):
             if firsts := {form: forms[0] for forms in words.values() for form in forms[1:]}:
                 known = {kind: replace(each, words=firsts) for kind, each in known.items()}
         embedded = _without_common(question, known, settings)
-        return cls(request, question, selections, limits, request.limit, known, embedded, states)
+        return cls(request, question, selections, limits, known, embedded, states)
 
     def with_open(self, episodes: TermStatistics, *, settings: RetrievalSettings) -> RetrievalPlan:
         """The plan if these are the statistics of all episodes, open ones included: what is common counts them."""

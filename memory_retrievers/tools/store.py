@@ -335,7 +335,13 @@ def auto_associate(
 
 
 def above_threshold(context: ToolContext, draft: SemanticDraft, *, threshold: float) -> DuplicateAnalysis:
-    """Refuse a draft if any memory within the root is as similar as this; numbers and names do not count here."""
+    """Refuse a draft if any memory within the root is as similar as this; numbers and names do not count here.
+
+    Args:
+        context: What the tool works on.
+        draft: What is to be stored.
+        threshold: The similarity, 0 to 1.
+    """
     everywhere = MemoryFilter(scope=context.root, include_child_scopes=True, kinds=context.seen)
     found = context.manager.like(
         draft.embedding_text, everywhere, top_k=DUPLICATE_CANDIDATES, min_similarity=min(DUPLICATE_FLOOR, threshold)

@@ -177,7 +177,14 @@ def _similarity(cosine: float, settings: ToolSettings) -> float:
 def relevance_of(
     lists: FoundLists, request: SearchRequest, similar: Mapping[int, float], settings: ToolSettings
 ) -> dict[int, float]:
-    """The relevance of each memory that was found, 0 to 1."""
+    """The relevance of each memory that was found, 0 to 1.
+
+    Args:
+        lists: What was found.
+        request: Which lists count, and how much.
+        similar: The similarity of each that is near.
+        settings: The constant of rank fusion.
+    """
     if request.mode is SearchMode.SEMANTIC:
         return {row: similar[row] for row in lists.nearest}
     if request.mode is SearchMode.KEYWORD:
