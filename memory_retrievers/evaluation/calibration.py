@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-LIMITS: Final = {Kind.EPISODIC: 5, Kind.SEMANTIC: 20}  # hits of a question: as many as a search gives by default
-
 FOLDS: Final = 5
 FEWEST: Final = 30  # questions of a kind that are answered, and as many that are not, below which nothing is fitted
 
@@ -83,13 +81,7 @@ def examples(asked: Sequence[CalibrationQuestion], memory: AgentMemory, *, progr
 
 
 def _hits(asked: CalibrationQuestion, memory: AgentMemory) -> Iterator[Example]:
-    result = memory.retrieve(
-        asked.text,
-        scope=asked.scope,
-        episodic_limit=LIMITS[Kind.EPISODIC],
-        semantic_limit=LIMITS[Kind.SEMANTIC],
-        record=False,
-    )
+    result = memory.retrieve(asked.text, scope=asked.scope, record=False)  # as many as a search gives by default
     for kind, hits in ((Kind.EPISODIC, result.episodic), (Kind.SEMANTIC, result.semantic)):
         evidence = tuple(hit.explanation.evidence for hit in hits if hit.explanation.evidence is not None)
         right = asked.right.get(kind, frozenset())
