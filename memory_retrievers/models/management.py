@@ -50,6 +50,19 @@ class MemoryFilter:
     ids: tuple[str, ...] | None = None  # only memories of these ids
     include_invalidated: bool = False  # also facts that no longer hold; a search never finds them
 
+    def fits(self, memory: AnyMemory) -> bool:
+        """True if a memory of the scope meets the conditions on what it says of itself, whoever has stored it."""
+        made = memory.created_at
+        return (
+            (self.tier is None or memory.tier is self.tier)
+            and self.narrowed.let_through(memory)
+            and (self.content_type is None or memory.content_type is self.content_type)
+            and (self.created_after is None or made >= self.created_after)
+            and (self.created_before is None or made <= self.created_before)
+            and (self.older_than is None or made < self.older_than)
+            and (self.ids is None or memory.id in self.ids)
+        )
+
     def selection(self, kind: Kind, *, now: datetime) -> Selection:
         """Convert the filter to a selection for a search among memories of one kind."""
         before = [] if self.created_before is None else [self.created_before]

@@ -115,7 +115,7 @@ def ended(memory: AnyMemory) -> str | None:
 def _handed_out(context: ToolContext, memory: AnyMemory) -> tuple[AnyMemory, Callable[[], list[Association]]]:
     """A memory that counts as handed out, and its associations, read when they are asked for."""
     manager = context.manager
-    counted = next(iter(manager.importance.access([memory], how="get")), memory)
+    (counted,) = manager.importance.access([memory], how="get")
     return counted, lambda: manager.associations_of(memory, within=context.root, limit=MOST_ASSOCIATIONS)
 
 
@@ -202,26 +202,20 @@ def _forget_message(context: ToolContext, arguments: MemoryDeleteArguments, show
 def _chosen(context: ToolContext, arguments: MemoryDeleteArguments) -> list[AnyMemory]:
     if arguments.id is not None:
         return _known(context, (arguments.id,))
+    where = MemoryFilter(
+        scope=context.scope,
+        kinds=context.deleted,
+        tier=arguments.memory_tier,
+        older_than=arguments.older_than,
+        include_invalidated=True,
+    )
     if arguments.ids is not None:
         if len(arguments.ids) > LARGEST_PAGE:
             raise ValidationError(f"Too many ids: {len(arguments.ids)}, at most {LARGEST_PAGE} are allowed")
-        return [
-            memory
-            for memory in _known(context, arguments.ids)
-            if (arguments.memory_tier is None or memory.tier is arguments.memory_tier)
-            and (arguments.older_than is None or memory.created_at < arguments.older_than)
-        ]
+        return list(filter(where.fits, _known(context, arguments.ids)))
     if arguments.memory_tier is None and arguments.older_than is None:
         raise ValidationError("Say what to delete: give id, ids, message, memory_tier or older_than")
-    return context.manager.select(
-        MemoryFilter(
-            scope=context.scope,
-            kinds=context.deleted,
-            tier=arguments.memory_tier,
-            older_than=arguments.older_than,
-            include_invalidated=True,
-        )
-    )
+    return context.manager.select(where)
 
 
 def _known(context: ToolContext, ids: tuple[str, ...]) -> list[AnyMemory]:

@@ -212,7 +212,7 @@ def open_memories(store: MemoryStore, filter: MemoryFilter) -> list[EpisodicMemo
     if filter.kinds == "tool" or filter.category is not None:
         return []
     found = store.open_episodes.episodes(filter.scope, include_child_scopes=filter.include_child_scopes)
-    return [memory for memory in found if _fits(memory, filter)]
+    return [memory for memory in found if filter.fits(memory)]
 
 
 def with_open_memories(
@@ -277,16 +277,3 @@ def _words_of_turns(
     for (row, _), score in zip(said, scores.tolist(), strict=True):
         best[row] = max(score, best.get(row, 0.0))
     return {row: score for row, score in best.items() if score > 0}
-
-
-def _fits(memory: EpisodicMemory, filter: MemoryFilter) -> bool:
-    made = memory.created_at
-    return (
-        (filter.tier is None or memory.tier is filter.tier)
-        and filter.narrowed.let_through(memory)
-        and (filter.content_type is None or memory.content_type is filter.content_type)
-        and (filter.created_after is None or made >= filter.created_after)
-        and (filter.created_before is None or made <= filter.created_before)
-        and (filter.older_than is None or made < filter.older_than)
-        and (filter.ids is None or memory.id in filter.ids)
-    )
