@@ -71,7 +71,9 @@ def relative_time(moment: datetime, *, now: datetime, style: Style = "default") 
     seconds = (now - moment) // timedelta(seconds=1)
     period = _rough_period(abs(seconds))
     if style == "humanize":
-        return _humanized(period, in_the_future=seconds < 0)
+        if period is None:
+            return "now"
+        return f"in {period}" if seconds < 0 else f"{period} ago"
     if period is None or seconds < 0:
         return "just now"
     return _DEFAULT_WORDING.get(f"{period} ago", f"{period} ago")
@@ -83,12 +85,6 @@ def _rough_period(seconds: int) -> str | None:
         if seconds > threshold:
             return word if unit is None else f"{max(seconds // unit, 2)} {word}s"
     return None
-
-
-def _humanized(period: str | None, *, in_the_future: bool) -> str:
-    if period is None:
-        return "now"
-    return f"in {period}" if in_the_future else f"{period} ago"
 
 
 _DETAILED_RANKS: Final = {DetailLevel.NONE: 0, DetailLevel.LOW: 1, DetailLevel.AUTO: 2}
@@ -331,13 +327,12 @@ def _story(episode: RetrievedMemory[EpisodicMemory], *, now: datetime, messages:
     title = one_line(memory.title) or f"Memory {rank}"
     key_moment = ", key moment" if memory.is_key_moment else ""
     shown = [memory.messages[place] for place in sorted(messages)]
-    if memory.is_open:
-        heading = f"### {title} [rank: {rank}, {_standing(episode)}]"
-        return "\n".join([heading, _when(memory, now=now), *map(message_line, shown)])
     heading = f"### {title} [rank: {rank}, {_standing(episode)}{key_moment}]"
+    if memory.is_open:
+        return "\n".join([heading, _when(memory, now=now), *map(message_line, shown)])
     if by_turns and shown:
         times = [each.timestamp for each in shown if each.timestamp is not None] or [memory.start_at, memory.end_at]
-        when = f"**When:** {relative_time(memory.end_at, now=now)} ({days(times, now.tzinfo)})"
+        when = f"{_when(memory, now=now)} ({days(times, now.tzinfo)})"
         return "\n".join([heading, when, *map(message_line, shown)])
     return "\n".join([heading, *_gist(memory, now=now), *_details(shown)])
 

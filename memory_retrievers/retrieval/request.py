@@ -258,28 +258,6 @@ def _given(options: SearchOptions) -> dict[str, Any]:
     return given
 
 
-def _selection_of(request: RetrievalRequest, kind: Kind, *, now: datetime, settings: RetrievalSettings) -> Selection:
-    """Selection of the passages of one kind that a request may find.
-
-    Args:
-        request: Scope, category, moment and filters.
-        kind: Facts or episodes; the category restricts facts only.
-        now: The moment of the retrieval, for expiry.
-        settings: ``passages`` decides whether single messages are searched.
-    """
-    return Selection(
-        scope=request.scope,
-        kind=kind,
-        now=now,
-        include_child_scopes=request.include_child_scopes,
-        every_passage=settings.passages == "turns",
-        category=request.category if kind is Kind.SEMANTIC else None,
-        as_of=request.as_of,
-        filters=request.filters,
-        exclude_conversation=request.exclude_conversation if kind is Kind.EPISODIC else None,
-    )
-
-
 class RetrievalPlan(NamedTuple):
     """Search plan of a request."""
 
@@ -318,7 +296,20 @@ class RetrievalPlan(NamedTuple):
             question = Question.parse(request.query, now=day, as_specified=as_specified)
         asked = {Kind.SEMANTIC: request.semantic_limit, Kind.EPISODIC: request.episodic_limit}
         limits = {kind: limit for kind, limit in asked.items() if limit}
-        selections = {kind: _selection_of(request, kind, now=now, settings=settings) for kind in limits}
+        selections = {
+            kind: Selection(
+                scope=request.scope,
+                kind=kind,
+                now=now,
+                include_child_scopes=request.include_child_scopes,
+                every_passage=settings.passages == "turns",
+                category=request.category if kind is Kind.SEMANTIC else None,
+                as_of=request.as_of,
+                filters=request.filters,
+                exclude_conversation=request.exclude_conversation if kind is Kind.EPISODIC else None,
+            )
+            for kind in limits
+        }
         if as_specified and settings.common_share >= 1:
             return cls(request, question, selections, limits, {}, question.text, {})
         states: States = {}
