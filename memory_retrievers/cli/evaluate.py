@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -28,10 +28,12 @@ app = typer.Typer(no_args_is_help=True, help="Measure how well memories are foun
 
 _LOCOMO: Final = "LoCoMo's file, for example locomo10.json, or the directory of REALTALK's files Chat_*.json."
 
-Profiles: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--profile", help=f"A profile to measure: {PROFILE_NAMES}; may be repeated. All if left out."),
-]
+
+def _profiles(otherwise: str) -> Any:  # noqa: ANN401 - of Typer
+    return typer.Option("--profile", help=f"A profile to measure: {PROFILE_NAMES}; may be repeated. {otherwise}")
+
+
+Profiles: TypeAlias = Annotated[list[str] | None, _profiles("All if left out.")]
 Ablation: TypeAlias = Annotated[
     bool, typer.Option("--ablation", help="Also measure the default with one part after the other changed or off.")
 ]
@@ -112,13 +114,7 @@ def _own(
         typer.Argument(help='Lines such as {"scope": "…", "query": "…", "memory_ids": ["…"]}.', show_default=False),
     ],
     store: Store = DEFAULT_STORE,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--profile",
-            help=f"A profile to measure: {PROFILE_NAMES}; may be repeated. All, and other weights, if left out.",
-        ),
-    ] = None,
+    profile: Annotated[list[str] | None, _profiles("All, and other weights, if left out.")] = None,
     min_relevance: LeastRelevance = "0",
     seed: Annotated[int, typer.Option(help="Splits the questions into those to choose by and those to test on.")] = 1,
     run: RunOptions = DEFAULTS,
@@ -225,10 +221,7 @@ def _beam(
     path: Annotated[
         Path, typer.Argument(help="Directory of BEAM's chats, for example chats/100K.", show_default=False)
     ],
-    profile: Annotated[
-        list[str] | None,
-        typer.Option("--profile", help=f"A profile to measure: {PROFILE_NAMES}; may be repeated. The default."),
-    ] = None,
+    profile: Annotated[list[str] | None, _profiles("The default.")] = None,
     run: RunOptions = DEFAULTS,
 ) -> None:
     """Measure on BEAM's update questions whether both statements are found, and the newer one first."""
