@@ -70,10 +70,9 @@ def steps(
     of_episodes: list[list[MatchedTurn]] = [[] for _ in episodes]
     for turn in turns:
         of_episodes[turn.episode].append(turn)
-    steps_of = _excerpt_steps if detail is DetailLevel.EXCERPTS else _level_steps
     every = [*_fact_steps(facts)]
     for place, (episode, matched) in enumerate(zip(episodes, of_episodes, strict=True)):
-        every += steps_of(episode, place, matched, detail)
+        every += _level_steps(episode, place, matched, detail)
     return sorted(every, key=lambda step: -step.value)
 
 
@@ -118,15 +117,10 @@ def _fact_steps(facts: Sequence[RetrievedMemory[SemanticMemory]]) -> Iterator[St
         yield Step(value=value, text=fact.memory.fact, fact=place)
 
 
-def _excerpt_steps(
-    episode: RetrievedMemory[EpisodicMemory], place: int, matched: Sequence[MatchedTurn], detail: DetailLevel
-) -> list[Step]:
+def _excerpt_steps(episode: RetrievedMemory[EpisodicMemory], place: int, matched: Sequence[MatchedTurn]) -> list[Step]:
     """The turns that matched, and the summary: in their place where there are none, or where the best does not fit."""
-    del detail  # excerpts are no matter of rank
     value = matched[0].value if matched else SUMMARY_SHARE * episode.score
     turns = [*_turn_steps(episode, matched)]
-    if episode.memory.is_open:  # which has no summary
-        return turns
     return [*turns[:1], Step(value=value, text=episode.memory.summary, episode=place), *turns[1:]]
 
 
@@ -137,8 +131,8 @@ def _level_steps(
     memory = episode.memory
     if memory.is_open:  # which has no summary
         return [*_turn_steps(episode, matched)]
-    if shows_turns(episode, detail=detail):
-        return _excerpt_steps(episode, place, matched, detail)
+    if detail is DetailLevel.EXCERPTS or shows_turns(episode, detail=detail):
+        return _excerpt_steps(episode, place, matched)
     value = SUMMARY_SHARE * (matched[0].value if matched else episode.score)
     summary = Step(value=value, text=memory.summary, episode=place)
     messages = detailed_messages(episode, detail=detail)

@@ -145,7 +145,6 @@ def noted(calibration: Mapping[Kind, Calibration]) -> str:
     return json.dumps({kind: [*each.weights, each.floor] for kind, each in calibration.items()})
 
 
-@functools.lru_cache(maxsize=16)
 def parsed(note: str) -> Mapping[Kind, Calibration] | None:
     """Read what :func:`noted` wrote; None if another version wrote it, or nobody: then the default holds."""
     try:
