@@ -31,10 +31,16 @@ def scope_of(root: str, namespace: Sequence[str]) -> str:
     Raises:
         ValidationError: A label is no text or empty, or there are too many, or they are too long.
     """
-    try:
-        return _scope_of(root, tuple(namespace))
-    except TypeError:  # a label that cannot be a key of the cache is no text either
-        return _scope_of.__wrapped__(root, tuple(namespace))
+    return _scope_of(root, _labels(namespace))
+
+
+def _labels(namespace: Sequence[str]) -> tuple[str, ...]:
+    # of one text in the place of a tuple the letters would be the labels
+    if isinstance(namespace, str) or not all(isinstance(label, str) and label for label in namespace):
+        raise ValidationError(
+            f"a namespace is a tuple of texts that are not empty, as ('users',) is, not {namespace!r}"
+        )
+    return tuple(namespace)
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -66,7 +72,7 @@ def fits(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
     Raises:
         ValidationError: The condition matches something else than the beginning or the end.
     """
-    path = condition.path
+    path = _labels(condition.path)
     if condition.match_type not in {"prefix", "suffix"}:
         raise ValidationError(f"a namespace is matched by prefix or suffix, not by {condition.match_type!r}")
     if len(path) > len(namespace):
@@ -76,8 +82,6 @@ def fits(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
 
 
 def _segment(label: str) -> str:
-    if not isinstance(label, str) or not label:
-        raise ValidationError(f"a namespace is made of texts that are not empty, not of {label!r}")
     if label in {".", ".."}:
         return label.replace(".", "%2E")
     inner = label.lstrip(" ")

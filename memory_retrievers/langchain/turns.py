@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import pydantic
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import ensure_config
 from langchain_core.runnables.config import get_callback_manager_for_config
 from pydantic import BeforeValidator, ConfigDict, Field
@@ -251,7 +251,9 @@ class MemoryChatHistory(BaseChatMessageHistory):
         Raises:
             MemoryRetrieversError: They could not be queued.
         """
-        self._turns.keep(self._turns.said(messages), scope=self._scope, conversation=self._conversation)
+        given = [messages] if isinstance(messages, str | BaseMessage) else messages
+        said = self._turns.said(convert_to_messages(given))  # a dict, a pair or a text is one, too
+        self._turns.keep(said, scope=self._scope, conversation=self._conversation)
 
     def clear(self) -> None:
         """Delete what was said in the conversation, queued or in episodes; facts that were learned of it stay.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -10,7 +11,9 @@ from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import VectorStore
+from langchain_core.runnables import RunnableConfig, ensure_config
+from langchain_core.runnables.config import set_config_context
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.langchain.scope import resolve_scope
@@ -23,6 +26,20 @@ from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.request import asked_by, parse_limit
 
 Hit = RetrievedMemory[SemanticMemory]
+
+
+class MemoryVectorRetriever(VectorStoreRetriever):
+    """The retriever of a store: what it calls is told the configuration, which LangChain's own keeps to itself."""
+
+    def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:  # noqa: ANN401
+        """As LangChain's, in the context of the configuration."""
+        with set_config_context(ensure_config(config)) as context:
+            return context.run(super().invoke, input, config, **kwargs)
+
+    async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:  # noqa: ANN401
+        """As :meth:`invoke`, asynchronously."""
+        with set_config_context(ensure_config(config)) as context:
+            return await asyncio.create_task(super().ainvoke(input, config, **kwargs), context=context)
 
 
 class MemoryVectorStore(VectorStore):
@@ -41,7 +58,8 @@ class MemoryVectorStore(VectorStore):
 
     Args:
         memory: The memory, which has the embedder.
-        scope: Whose documents. None takes the scope of each call from the run that it happens in.
+        scope: Whose documents. None takes the scope from the configuration of each call of its retriever, or of the run
+            that a call happens in.
 
     Raises:
         ConfigurationError: The memory is no ``AgentMemory``.
@@ -201,6 +219,10 @@ class MemoryVectorStore(VectorStore):
         asked = MemoryFilter(scope=self._scope_of_call(), kinds="all", narrowed=narrowed)
         return [_document(fact) for fact in self._memory.manager.nearest_facts(embedding, asked, top_k=k)]
 
+    def as_retriever(self, **kwargs: Any) -> VectorStoreRetriever:  # noqa: ANN401 - as the base class has it
+        """A retriever, as LangChain's own; where the store has no scope, the configuration of a call names it."""
+        return MemoryVectorRetriever(**dict(super().as_retriever(**kwargs)))
+
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         return float  # a score is a relevance
 
@@ -240,6 +262,8 @@ class MemoryVectorStore(VectorStore):
         return [_document(left[place].memory) for place in chosen]
 
     def _found(self, query: str, *, k: int, filter: JsonObject | None = None, **options: Any) -> Sequence[Hit]:  # noqa: ANN401
+        if "scope" in options:
+            raise ConfigurationError("a search cannot name the scope of a MemoryVectorStore: make one for each scope")
         return self._memory.retrieve(
             asked_by(self._memory, query) if isinstance(query, str) else query,
             scope=self._scope_of_call(),

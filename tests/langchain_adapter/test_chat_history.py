@@ -180,3 +180,13 @@ def test_the_worker_makes_episodes_while_the_history_is_told(memory_on_disk):
         assert history.messages == said[: start + 6]
     memory_on_disk.flush(ALICE)
     assert history.messages == said
+
+
+def test_what_langchain_takes_for_messages_is_added_as_such(memory):
+    history = history_of(memory)
+    history.add_messages([("user", "The boiler was repaired."), {"role": "assistant", "content": "Good."}])
+    history.add_message("And now?")
+    history.add_messages("Hello?")
+    history.add_messages(HumanMessage("Hello!"))
+    said = ["The boiler was repaired.", "Good.", "And now?", "Hello?", "Hello!"]
+    assert [message.content for message in history.messages] == said

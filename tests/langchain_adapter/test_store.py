@@ -352,6 +352,19 @@ def test_one_path_in_place_of_a_list_is_refused_and_not_taken_for_its_letters(me
         MemoryStoreAdapter(memory, scope="app", fields="content")
 
 
+def test_one_text_in_place_of_a_namespace_is_refused_and_not_taken_for_its_letters(store):
+    for look in (
+        lambda: store.put("users", "m1", LYON),
+        lambda: store.get("users", "m1"),
+        lambda: store.search("users"),
+        lambda: store.list_namespaces(prefix="users"),
+        lambda: store.list_namespaces(suffix="users"),
+    ):
+        store.put(ALICE, "m1", LYON)
+        with pytest.raises(ValidationError, match=r"^a namespace is a tuple of texts .* not 'users'$"):
+            look()
+
+
 @pytest.mark.parametrize("page", [{"offset": -1}, {"limit": -1}, {"limit": 2.5}, {"offset": "3"}])
 def test_a_page_that_there_cannot_be_is_refused_however_it_is_looked_for(store, page):
     store.put(ALICE, "m1", LYON)

@@ -1,9 +1,10 @@
 """The facts of a scope as a LangChain vector store."""
 
+import asyncio
 from datetime import UTC, datetime
 
 import pytest
-from langchain_classic.retrievers import MultiVectorRetriever
+from langchain_classic.retrievers import MergerRetriever, MultiVectorRetriever
 from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from langchain_core.runnables import RunnableLambda
@@ -296,3 +297,31 @@ def test_metadata_that_is_no_json_is_refused_with_its_key_and_what_to_give(store
     said = rf"^metadata\.when: {type(value).__name__} is no JSON: give a date as its isoformat\(\), a set as a list"
     with pytest.raises(ValidationError, match=said):
         store.add_texts(["a"], [{"when": value}])
+
+
+def test_a_retriever_of_a_store_is_told_the_scope_by_its_call(memory, store):
+    shared = MemoryVectorStore(memory).as_retriever(search_kwargs={"k": 1}, tags=["handbook"])
+    for config in ({"configurable": {"user_id": "handbook"}}, {"metadata": {"user_id": "handbook"}}):
+        assert ids(shared.invoke("When is tea served?", config)) == ["b"]
+        assert ids(asyncio.run(shared.ainvoke("When is tea served?", config))) == ["b"]
+        assert [ids(found) for found in shared.batch(["tea served at four", "doors close"], config)] == [["b"], ["a"]]
+    assert shared.tags == ["handbook"]
+    assert shared.vectorstore.as_retriever().tags == ["MemoryVectorStore"]
+    with pytest.raises(ConfigurationError, match="whose memory is this"):
+        shared.invoke("tea")  # the call before has left nothing behind
+
+
+def test_a_retriever_of_a_store_with_a_scope_keeps_to_it(memory, store):
+    memory.remember_fact(scope="user/bo", fact="Bo drinks tea")
+    assert "Bo drinks tea" not in str(store.as_retriever().invoke("tea", {"configurable": {"user_id": "user/bo"}}))
+    with pytest.raises(ConfigurationError, match="make one for each scope"):
+        store.similarity_search("tea", scope="user/bo")
+    with pytest.raises(ConfigurationError, match="make one for each scope"):
+        store.as_retriever(search_kwargs={"scope": "user/bo"}).invoke("tea")
+
+
+def test_another_retriever_hands_the_scope_of_its_metadata_on_to_a_store(memory, store):
+    shared = MergerRetriever(retrievers=[MemoryVectorStore(memory).as_retriever(search_kwargs={"k": 1})])
+    config = {"metadata": {"user_id": "handbook"}}
+    assert ids(shared.invoke("When is tea served?", config)) == ["b"]
+    assert ids(asyncio.run(shared.ainvoke("When is tea served?", config))) == ["b"]
