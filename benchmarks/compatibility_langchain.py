@@ -248,7 +248,7 @@ async def classic_memory(setting: Setting) -> None:
 
 async def vector_store(setting: Setting) -> None:
     store = MemoryVectorStore(setting.memory, scope=setting.scope)
-    made = RunnablePassthrough() | store.as_retriever(
+    made = store.as_retriever(
         search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.0, "k": 10}
     )
     config: Any = None if setting.given else CONFIGURABLE
@@ -368,7 +368,7 @@ AGENTS: Final = [
     Case("`AgentMemoryMiddleware` in `create_agent`", middleware),
     Case("`MultiQueryRetriever` in a LangGraph node", node),
     Case("`ConversationMemory` of a classic `ConversationChain`, in a chain", classic_memory),
-    Case("`MemoryVectorStore.as_retriever(…)` in a chain", vector_store),
+    Case("`MemoryVectorStore.as_retriever(…)`", vector_store),
     with_vector_store("`MemoryVectorStore`, filters with `$gte`, `$in`, `$and`, `$or`", filtered),
     with_vector_store("`index(…)` and `aindex(…)` into `MemoryVectorStore`", indexed),
     with_vector_store("`MultiVectorRetriever` over `MemoryVectorStore`", parents),
