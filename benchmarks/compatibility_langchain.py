@@ -248,9 +248,7 @@ async def classic_memory(setting: Setting) -> None:
 
 async def vector_store(setting: Setting) -> None:
     store = MemoryVectorStore(setting.memory, scope=setting.scope)
-    made = store.as_retriever(
-        search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.0, "k": 10}
-    )
+    made = store.as_retriever(search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.0, "k": 10})
     config: Any = None if setting.given else CONFIGURABLE
     found = await made.ainvoke(QUESTION, config) if setting.asynchronous else made.invoke(QUESTION, config)
     texts = sorted(document.page_content for document in found)

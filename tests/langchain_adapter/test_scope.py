@@ -1,10 +1,12 @@
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pydantic
 import pytest
 from langchain.agents import create_agent
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError, ValidationError
@@ -104,6 +106,20 @@ def test_inside_a_run_the_scope_of_the_run_is_found_without_passing_it_on(memory
     step = RunnableLambda(lambda name: retriever.invoke(f"Where does {name} live?"))
     found = step.invoke("Bob", config(user_id="user/bob"))
     assert [document.page_content for document in found] == ["Bob lives in Bergen"]
+
+
+def test_a_thread_that_is_started_in_a_run_finds_its_scope_where_it_has_the_context_or_the_config(memory):
+    retriever = MemoryRetriever(memory=memory)
+
+    def asked(question, config: RunnableConfig):
+        with ContextThreadPoolExecutor(1) as told, ThreadPoolExecutor(1) as untold:
+            answers = told.submit(retriever.invoke, question), untold.submit(retriever.invoke, question, config)
+            with pytest.raises(ConfigurationError, match="whose memory is this"):
+                untold.submit(retriever.invoke, question).result()
+            return [answer.result()[0].page_content for answer in answers]
+
+    step = RunnableLambda(asked)
+    assert step.invoke("Where does Bob live?", config(user_id="user/bob")) == ["Bob lives in Bergen"] * 2
 
 
 @dataclass
