@@ -190,6 +190,8 @@ def _complaint(complaint: ErrorDetails, without: str | None) -> str:
     place = complaint["loc"][1:] if complaint["loc"][:1] == (without,) else complaint["loc"]
     if without is not None and complaint["type"] == "json_invalid":  # the place is one in the text
         return f"the {without} is no JSON, at character {place[0] if place else 0}: {cause}"
+    if not place and complaint["type"] in {"missing", "model_attributes_type"}:
+        return f"the {without} must be a JSON object"
     shown = place if len(place) <= _SEGMENTS else (*place[:_SEGMENTS], "…")
     field = ".".join(map(str, shown))
     problem = complaint["msg"].removeprefix("Value error, ").replace("a valid tuple", "a valid list")

@@ -51,7 +51,7 @@ def checked_zone(name: object) -> str:
     return str(name)
 
 
-class _Settings(BaseModel):
+class SettingsBase(BaseModel):
     """Base of all settings: immutable, without fields other than its own, and checked when they are made.
 
     Raises:
@@ -70,7 +70,7 @@ class _Settings(BaseModel):
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
 
-class RetrievalSettings(_Settings):
+class RetrievalSettings(SettingsBase):
     """Settings of search, fusion, re-ranking and display.
 
     ``RetrievalSettings()`` is the default, with a vector for every message; :meth:`light` has one for every episode,
@@ -205,7 +205,7 @@ def _own(categories: dict[str, str]) -> dict[str, str]:
     return categories
 
 
-class IngestionSettings(_Settings):
+class IngestionSettings(SettingsBase):
     """Settings of how messages become episodes, and episodes facts.
 
     ``IngestionSettings()`` is the default; ``IngestionSettings.reference()`` differs in what counts as the same memory,
@@ -262,7 +262,7 @@ class IngestionSettings(_Settings):
         return cls(compare_details=False, idle_after=None, by_conversation=False)
 
 
-class ReviewSettings(_Settings):
+class ReviewSettings(SettingsBase):
     """Settings of the review of retrieved memories.
 
     Attributes:
@@ -279,7 +279,7 @@ SCENE_BUDGET: Final = 10_000
 """Tokens that a scene may take where nothing else is said."""
 
 
-class SceneSettings(_Settings):
+class SceneSettings(SettingsBase):
     """Settings of a ``<scene_memory>`` block: what to show, and what to drop if it does not fit.
 
     ``SceneSettings()`` is the default.
@@ -320,7 +320,7 @@ class SceneSettings(_Settings):
         return self
 
 
-class ToolSettings(_Settings):
+class ToolSettings(SettingsBase):
     """Limits and defaults of the memory tools.
 
     ``ToolSettings()`` is the default. A memory that is opened without ``tools`` has those :meth:`from_environment`,

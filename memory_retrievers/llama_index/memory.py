@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -167,7 +167,7 @@ class ConversationMemory(BaseMemory):
         *,
         scope: str,
         path: str | Path | None = None,
-        chat_history: Sequence[ChatMessage | Message] | None = None,
+        chat_history: Sequence[ChatMessage | Message | Mapping[str, object]] | None = None,
         **attributes: Unpack[ChatOptions],
     ) -> Self:
         """A conversation memory; the arguments are its attributes.
@@ -176,8 +176,8 @@ class ConversationMemory(BaseMemory):
             memory: As the attribute.
             scope: As the attribute.
             path: As the attribute; beside ``memory`` it only says where a restored object finds the store.
-            chat_history: The chat so far, such as ``memory.transcript`` gives it; it is not stored for good, see
-                :meth:`set`.
+            chat_history: The chat so far, such as ``memory.transcript`` gives it, or ``{"role": …, "content": …}``
+                each; it is not stored for good, see :meth:`set`.
             **attributes: Others, by name: see ``ChatOptions``.
 
         Raises:

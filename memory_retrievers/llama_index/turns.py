@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -97,14 +97,15 @@ def spoken(messages: Sequence[ChatMessage]) -> list[Message]:
     return said
 
 
-def as_chat(messages: Sequence[ChatMessage | Message]) -> list[ChatMessage]:
+def as_chat(messages: Sequence[ChatMessage | Message | Mapping[str, object]]) -> list[ChatMessage]:
     """Messages as LlamaIndex has them, which knows the name of a person as no role.
 
     The end of a transcript may begin with an answer, its question cut off: it is left out, since some models take no
     chat that does not begin with a user. What instructs the model stays.
     """
-    cut = list(takewhile(lambda each: isinstance(each, Message) and not is_of_user(each.role), messages))
-    whole = [*(each for each in cut if each.role.casefold() in {"system", "developer"}), *messages[len(cut) :]]
+    chat = [each if isinstance(each, Message) else ChatMessage.model_validate(each) for each in messages]
+    cut = list(takewhile(lambda each: isinstance(each, Message) and not is_of_user(each.role), chat))
+    whole = [*(each for each in cut if each.role.casefold() in {"system", "developer"}), *chat[len(cut) :]]
     return [_as_chat(each) if isinstance(each, Message) else each for each in whole]
 
 

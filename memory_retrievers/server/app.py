@@ -32,6 +32,7 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.server import routes
 from memory_retrievers.server.connections import configuration, ended_by_signals, listening
 from memory_retrievers.server.intake import BodyLimiter, RateLimit, SharedCheck, noting_statuses
+from memory_retrievers.server.methods import tell_attributes
 from memory_retrievers.server.requests import (
     KEY_HEADER,
     CurrentRequest,
@@ -150,7 +151,11 @@ def _document(app: FastAPI) -> bytes:
     with _making_document:
         if app.state.document is None:
             described = offering(app.openapi(), own_categories(app.state.memory) or ())
-            app.state.document = bytes(UTF8JSONResponse(described).body)
+            for schema in described["components"]["schemas"].values():
+                tell_attributes(schema)
+            app.state.document = (
+                bytes(UTF8JSONResponse(described).body).replace(b":meth:", b"").replace(b":class:", b"")
+            )
         return bytes(app.state.document)
 
 
@@ -203,7 +208,7 @@ async def _no_such_route(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
     answers = {
         404: ("NotFoundError", "there is no such route: /openapi.json has all of them"),
-        405: ("MethodNotAllowed", error.detail),
+        405: ("MethodNotAllowed", f"this address takes {(error.headers or {}).get('Allow')}"),
     }
     name, message = answers.get(error.status_code, ("BadRequest", error.detail))
     return HTTPError(error.status_code, name, message, headers=error.headers).response()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, cast, get_origin
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, cast, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -25,7 +25,7 @@ from memory_retrievers.models.filters import MAX_FILTERS, SearchOptions
 from memory_retrievers.models.messages import IfSaid, Message, Said, messages_of
 from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.tools.arguments import MetadataFilter, Where
-from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query
+from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query, Relevance
 
 Moment = Annotated[
     UTCDateTime, WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}]})
@@ -65,6 +65,8 @@ class Body(BaseModel):
             return given
         if len(given) > MAX_FIELDS:
             raise ValueError(f"has {len(given)} fields: at most {MAX_FIELDS} are looked at")
+        if unknown := given.keys() - cls.model_fields.keys() - cls.ignored:
+            raise ValueError(f"there is no field {min(unknown)}: there are {', '.join(cls.model_fields)}")
         said = {name: value for name, value in given.items() if value is not None or name in cls.nullable}
         return {name: value for name, value in said.items() if name not in cls.ignored}
 
@@ -87,17 +89,17 @@ class MessageBody(Body):
 class FilteredBody(Body):
     """Filters of a search or a list."""
 
-    tags: Annotated[list[str], FailFast(), Field(max_length=MAX_FILTERS, description="Only what has all these.")] = []
+    tags: Annotated[
+        list[str],
+        FailFast(),
+        Field(description="Only what has all these.", json_schema_extra={"maxItems": MAX_FILTERS}),
+    ] = []
     metadata: MetadataFilter = None
     since: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or later.")] = None
     until: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or earlier.")] = None
-    where: Where = None
+    where: Annotated[Where, Field(examples=[{"metadata.team": {"in": ["a", "b"]}, "not": {"tags": "old"}}])] = None
 
 
-MinimumRelevance = Annotated[
-    Annotated[float, Field(ge=0, le=1)] | Literal["auto"],
-    Field(description="No hit of less relevance; auto is what is fitted for the embedder."),
-]
 MaxTokens = Annotated[
     Limit | None, Field(description="Markdown of at most so many tokens, four characters each; none if left out.")
 ]
@@ -120,7 +122,7 @@ class SearchBody(FilteredBody):
     in_prompt: Annotated[
         Said[MessageBody], Field(description="Messages in the prompt, which open episodes do not repeat.")
     ] = ()
-    min_relevance: MinimumRelevance = 0.0
+    min_relevance: Relevance = 0.0
     joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
     time_zone: Annotated[
         ShortText | None, Field(description="Whose days are meant, such as Europe/Berlin; the server's if left out.")
@@ -190,7 +192,7 @@ class ContextBody(FilteredBody):
     semantic_limit: Annotated[Limit, Field(description="Facts at most, up to 1000.")] = 20
     category: CategoryFilter = None
     include_child_scopes: bool = False
-    min_relevance: MinimumRelevance = "auto"
+    min_relevance: Relevance = "auto"
     max_tokens: MaxTokens = None
 
 

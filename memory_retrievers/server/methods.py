@@ -28,7 +28,7 @@ from memory_retrievers.models.results import MAX_PAGE
 from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.server.bodies import Body, ConversationId, Moment, SearchBody, search_body
 
-__all__ = ["METHODS", "Method"]
+__all__ = ["METHODS", "Method", "tell_attributes"]
 
 _PLACES: Final = ("scope", "within")  # parameters that name a scope
 
@@ -102,7 +102,7 @@ class Method:
             return self.body.model_validate(written).model_dump(mode="json", exclude_unset=True)
 
     def _fields(self, *, without: set[str]) -> Iterator[tuple[str, tuple[Any, Any]]]:
-        described = {name: " ".join(said.split()) for name, said in _ARGUMENT.findall(self._described)}
+        described = _arguments_in(self._described)
         for name, parameter in self._signature.parameters.items():
             is_required = parameter.default is inspect.Parameter.empty
             if name in _PLACES:
@@ -110,6 +110,19 @@ class Method:
             elif name != "self" and name not in without:
                 type_ = _LIMIT if name == "limit" else _as_sent(self._hints[name])
                 yield name, (type_, Field(default=... if is_required else None, description=described.get(name)))
+
+
+def tell_attributes(schema: JsonObject) -> None:
+    """Describe each property by what the docstring of its class says of it; of that the first paragraph stays."""
+    said = schema.pop("description", "")
+    for name, described in _arguments_in(said).items():
+        schema.get("properties", {}).get(name, {}).setdefault("description", described)
+    if summary := said.partition("\n\n")[0]:
+        schema["description"] = summary
+
+
+def _arguments_in(docstring: str) -> dict[str, str]:
+    return {name: " ".join(said.split()) for name, said in _ARGUMENT.findall(docstring)}
 
 
 _LIMIT: Final = Annotated[int, Field(strict=True, ge=0, le=MAX_PAGE)]

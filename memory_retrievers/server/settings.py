@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import scopes
+from memory_retrievers.settings import SettingsBase
 
 if TYPE_CHECKING:
     from starlette.types import Scope
@@ -175,7 +176,7 @@ def _access(token: AccessToken) -> Access:
     )
 
 
-class TrafficSettings(BaseModel):
+class TrafficSettings(SettingsBase):
     """Limits on the requests of all senders together, and on the time each may take.
 
     Attributes:
@@ -193,7 +194,7 @@ class TrafficSettings(BaseModel):
             however short it is in the body.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)  # tokens are among it
+    model_config = ConfigDict(hide_input_in_errors=True)  # tokens are among it
 
     max_connections: Annotated[int, Field(ge=1)] = 512
     header_seconds: Annotated[float, Field(gt=0)] = 10

@@ -27,9 +27,9 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import Category, ContentType, ResponseLevel, Tier
+from memory_retrievers.models import Category, ContentType, JsonObject, ResponseLevel, Tier
 from memory_retrievers.models.fields import MAX_CONTENT_LENGTH, OWN_CATEGORY, UTCDateTime, storable
-from memory_retrievers.models.filters import MAX_FILTERS, FilterOptions, Filters, JsonScalar
+from memory_retrievers.models.filters import MAX_FILTERS, FilterOptions, Filters
 from memory_retrievers.settings import ToolSettings
 
 LARGEST_PAGE: Final = 1_000  # the most memories that one search or page gives
@@ -180,9 +180,13 @@ CategoryName = Annotated[
 TierFilter = Annotated[_Tier | None, Field(description="Only memories of this tier.")]
 ContentTypeFilter = Annotated[_ContentType | None, Field(description="Only memories whose content is this.")]
 TagsFilter = Annotated[Tags, Field(description="Only memories that have all of these tags.")]
+_SCALARS: Final = {"anyOf": [{"type": kind} for kind in ("string", "integer", "number", "boolean", "null")]}
 MetadataFilter = Annotated[
-    dict[str, JsonScalar] | None,
-    Field(max_length=MAX_FILTERS, description="Only memories that have each of these values under its key."),
+    Annotated[  # what it is compared with, and with how much, the filters say
+        JsonObject, WithJsonSchema({"type": "object", "additionalProperties": _SCALARS, "maxProperties": MAX_FILTERS})
+    ]
+    | None,
+    Field(description="Only memories that have each of these values under its key."),
 ]
 Since = Annotated[
     UTCDateTime | None, Field(description="Only facts made, and episodes begun, then or later, as ISO 8601.")

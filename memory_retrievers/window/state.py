@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from memory_retrievers.backends.files import PRIVATE, SHARED_GROUP
 from memory_retrievers.errors import BackendError, ConfigurationError, NotFoundError
@@ -26,6 +26,7 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, MemoryKey, scopes
 from memory_retrievers.models.fields import iso
 from memory_retrievers.server.settings import TrafficSettings
+from memory_retrievers.settings import SettingsBase
 
 if TYPE_CHECKING:
     from memory_retrievers.storage.diagnosis import Diagnosis
@@ -248,10 +249,8 @@ _SHARE: Final = 20
 _SCOPES_WATCHED: Final = 256
 
 
-class WindowSettings(BaseModel):
+class WindowSettings(SettingsBase):
     """Settings of a window."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str  # name of the store
     address: Path | str | None = None  # directory or database, where the store has one

@@ -844,3 +844,15 @@ def test_each_of_several_people_is_kept_by_name_and_comes_back_as_a_user_with_it
     other = ConversationMemory.from_defaults(memory, scope="user/alice", session_id="other")
     other.put(said[-1])
     assert '- anna: "My starter is called Gustave."' in told(other.get())
+
+
+def test_the_chat_so_far_may_be_as_a_browser_sends_it_and_what_is_no_message_is_refused(memory):
+    begun = ConversationMemory.from_defaults(
+        memory,
+        scope="user/alice",
+        chat_history=[{"role": "user", "content": "Hello."}, Message(role="bo", content="Hi")],
+    )
+    assert [(each.role, each.content) for each in begun.get_all()] == [("user", "Hello."), ("user", "Hi")]
+    for wrong in ("Hello.", {"role": "nobody", "content": "Hello."}):
+        with pytest.raises(ValidationError, match="Input should be"):
+            ConversationMemory.from_defaults(memory, scope="user/alice", chat_history=[wrong])

@@ -2,9 +2,10 @@
 
 import pytest
 
-from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.server import AccessToken, ServerSettings, create_app
-from memory_retrievers.server.settings import parse_tokens
+from memory_retrievers.server.settings import McpSettings, parse_tokens
+from memory_retrievers.window import WindowSettings
 
 from .conftest import ALICE, ALICE_READS, BOB, OPERATOR, TOKENS, by, error_of, of_alice, serving
 
@@ -220,9 +221,11 @@ def test_a_line_that_is_no_token_is_refused_without_telling_it(line):
     assert ALICE not in str(refused.value)
 
 
-@pytest.mark.parametrize("token", [ALICE, {"secret": ALICE, "root": "user//alice"}])
-def test_a_setting_that_is_no_token_is_refused_without_telling_it(token):
-    with pytest.raises(ValueError, match="tokens") as refused:
+@pytest.mark.parametrize(
+    ("token", "told"), [(ALICE, "^tokens"), ({"secret": ALICE, "root": "user//alice"}, "^the root of a token: ")]
+)
+def test_a_setting_that_is_no_token_is_refused_without_telling_it(token, told):
+    with pytest.raises(ValidationError, match=told) as refused:
         ServerSettings(tokens=(token,))
     assert ALICE not in str(refused.value)
 
@@ -240,3 +243,11 @@ def test_a_profile_outside_the_root_of_a_token_is_refused(guarded):
         assert answer.status_code == 403
         assert "zebra" not in answer.text
         assert "otter" in guarded.get(path, params={"conversation_id": "user/alice"}, headers=by(ALICE_READS)).text
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"), [(ServerSettings, "port"), (McpSettings, "max_sessions"), (WindowSettings, "read_only")]
+)
+def test_settings_that_break_a_rule_raise_the_error_of_the_package(kind, wrong):
+    with pytest.raises(ValidationError, match=rf"{wrong}: Input should be a valid"):
+        kind(title="notes", **{wrong: "many"})

@@ -157,4 +157,50 @@ def test_unknown_addresses_and_methods_are_answered_in_the_same_shape(client):
     unknown = client.get("/api/v1/retrieve_memory")
     assert error_of(unknown) == (404, "NotFoundError")
     assert "/openapi.json" in unknown.json()["message"]
-    assert error_of(client.get("/api/v0/retrieve_memory")) == (405, "MethodNotAllowed")
+    wrong = client.get("/api/v0/retrieve_memory")
+    assert error_of(wrong) == (405, "MethodNotAllowed")
+    assert (wrong.headers["Allow"], wrong.json()["message"]) == ("POST", "this address takes POST")
+
+
+MUCH = {str(n): n for n in range(17)}
+
+
+@pytest.mark.parametrize("path", ["retrieve_memory", "context_pre_retrieve", "explain"])
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"metadata": MUCH}, "metadata has 17 conditions: give at most 16"),
+        ({"tags": [*MUCH]}, "tags has 17 conditions: give at most 16"),
+        ({"metadata": {"a": [1]}}, "metadata is compared with texts, finite numbers, true, false and None, not list"),
+        ({"min_relevance": 2}, "min_relevance must be a number from 0 to 1, or 'auto', not '2'"),
+    ],
+)
+def test_a_wrong_filter_is_told_as_in_python(client, path, given, told):
+    answer = client.post(f"/api/v0/{path}", json=ASKED | given)
+    assert (error_of(answer), answer.json()["message"]) == ((422, "ValidationError"), told)
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"[]", b'"x"', b"5"])
+def test_a_body_that_is_no_object_is_told_to_be_one(client, body):
+    answer = client.post("/api/v0/remember", content=body, headers={"Content-Type": "application/json"})
+    assert answer.json()["message"] == "the body must be a JSON object"
+
+
+def test_an_unknown_field_is_told_with_those_there_are(client):
+    answer = client.post("/api/v0/now", json={"zone": "UTC"})
+    assert error_of(answer) == (422, "ValidationError")
+    message = client.post("/api/v0/forget_scope", json={"scope": "user/alice"}).json()["message"]
+    assert message == "there is no field scope: there are conversation_id, include_child_scopes"
+    nested = client.post("/api/v0/remember", json=of_alice(facts=[{"fact": "x", "mood": "good"}])).json()["message"]
+    assert nested.startswith("facts.0: there is no field mood: there are ")
+
+
+def test_openapi_tells_attributes_where_they_stand_and_shows_a_filter(client):
+    text = client.get("/openapi.json").text
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    assert not [name for name, each in schemas.items() if "\n" in each.get("description", "")]
+    assert ":meth:" not in text
+    assert schemas["Queued"]["description"] == "Outcome of adding messages to a queue."
+    assert schemas["Queued"]["properties"]["due"]["description"].startswith("Whether ``process_due`` would do")
+    assert schemas["FactBody"]["properties"]["fact"]["description"] == "One sentence in natural language."
+    assert schemas["RetrieveBody"]["properties"]["where"]["examples"][0]["not"] == {"tags": "old"}
