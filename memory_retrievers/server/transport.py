@@ -53,7 +53,8 @@ def failure_of(answer: httpx.Response) -> MemoryRetrieversError:
     except (ValueError, RecursionError):
         sent = None
     if not isinstance(sent, dict) or sent.get("error") is not True:
-        return BackendError(f"the memory server answered with status {answer.status_code} and no word of ours")
+        message = f"what answers there is no memory server, or stands before one: its status is {answer.status_code}"
+        return BackendError(message)
     kind = _BY_NAME.get(str(sent.get("error_type"))) or _BY_STATUS.get(answer.status_code, BackendError)
     error = kind(str(sent.get("message", "")))
     details = sent.get("details")
@@ -84,7 +85,7 @@ class Transport:
     after the work, and started again between two attempts, makes the answer of ``/remember`` anew, and says of any
     other request that it is done, which is a BackendError here.
 
-    The arguments are those of ``RemoteMemory``; a path in the URL stands before ``/api/v0``.
+    The arguments are those of ``RemoteMemory``; a path in the URL stands before ``/api/v0``, which it may end with.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Transport:
         address = httpx.URL(url)
         if token is not None and address.userinfo:
             raise ConfigurationError("give a token, or a name and a password in the address: they share one header")
-        self.url = str(address.copy_with(userinfo=b"")).rstrip("/")  # messages and the log of httpx show it
+        self.url = str(address.copy_with(userinfo=b"")).rstrip("/").removesuffix(_PREFIX)  # told, and logged by httpx
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._timeout = timeout
         self._retries = retries

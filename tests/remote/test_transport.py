@@ -254,5 +254,11 @@ def test_an_answer_that_nests_too_deeply_is_of_no_memory_server(stumbling, token
     door, url, _ = stumbling
     with RemoteMemory(url, tokens["writer"], retries=0) as remote:
         door.faults[:] = [b"[" * 100_000, *further]
-        with pytest.raises(BackendError, match=r"no memory server|no word of ours"):
+        with pytest.raises(BackendError, match="no memory server"):
             remote.get("x", scope=ALICE)
+
+
+@pytest.mark.parametrize("end", ["/", "/api/v0", "/api/v0/"])
+def test_the_address_may_end_as_those_of_the_routes_begin(served, tokens, end):
+    with RemoteMemory(f"{served[1]}{end}", tokens["writer"], retries=0) as remote:
+        assert remote.now().tzinfo is not None
