@@ -51,16 +51,16 @@ def checked_zone(name: object) -> str:
     return str(name)
 
 
-class SettingsBase(BaseModel):
-    """Base of all settings: immutable, without fields other than its own, and checked when they are made.
+class Checked(BaseModel):
+    """Base of all settings: immutable, without fields other than its own, and checked when it is made.
 
     Raises:
-        ValidationError: A value breaks a rule, or there is no such setting.
+        ValidationError: A value breaks a rule, or there is no such field.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - what each class takes
+    def __init__(self, /, **given: Any) -> None:  # noqa: ANN401 - what each class takes
         try:
             super().__init__(**given)
         except pydantic.ValidationError as error:
@@ -70,7 +70,7 @@ class SettingsBase(BaseModel):
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
 
-class RetrievalSettings(SettingsBase):
+class RetrievalSettings(Checked):
     """Settings of search, fusion, re-ranking and display.
 
     ``RetrievalSettings()`` is the default, with a vector for every message; :meth:`light` has one for every episode,
@@ -205,7 +205,7 @@ def _own(categories: dict[str, str]) -> dict[str, str]:
     return categories
 
 
-class IngestionSettings(SettingsBase):
+class IngestionSettings(Checked):
     """Settings of how messages become episodes, and episodes facts.
 
     ``IngestionSettings()`` is the default; ``IngestionSettings.reference()`` differs in what counts as the same memory,
@@ -262,7 +262,7 @@ class IngestionSettings(SettingsBase):
         return cls(compare_details=False, idle_after=None, by_conversation=False)
 
 
-class ReviewSettings(SettingsBase):
+class ReviewSettings(Checked):
     """Settings of the review of retrieved memories.
 
     Attributes:
@@ -279,7 +279,7 @@ SCENE_BUDGET: Final = 10_000
 """Tokens that a scene may take where nothing else is said."""
 
 
-class SceneSettings(SettingsBase):
+class SceneSettings(Checked):
     """Settings of a ``<scene_memory>`` block: what to show, and what to drop if it does not fit.
 
     ``SceneSettings()`` is the default.
@@ -320,7 +320,7 @@ class SceneSettings(SettingsBase):
         return self
 
 
-class ToolSettings(SettingsBase):
+class ToolSettings(Checked):
     """Limits and defaults of the memory tools.
 
     ``ToolSettings()`` is the default. A memory that is opened without ``tools`` has those :meth:`from_environment`,

@@ -93,9 +93,8 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
     ).__contains__
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _no_such_route)
-    for kind in FAILURES:
+    for kind in (*FAILURES, HTTPError):
         app.add_exception_handler(kind, _failed)
-    app.add_exception_handler(HTTPError, _refused)
     # the last one added stands outermost
     app.add_middleware(
         Idempotency,
@@ -182,11 +181,6 @@ async def metrics(request: CurrentRequest) -> Response:
 
 async def _failed(_request: Request, error: Exception) -> Response:
     return failure(error)
-
-
-async def _refused(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPError)  # noqa: S101 - registered for nothing else
-    return error.response()
 
 
 async def _malformed(request: Request, error: Exception) -> Response:

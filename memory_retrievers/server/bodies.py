@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, cast, get_origin
 
 from pydantic import (
@@ -147,31 +146,25 @@ class SearchBody(FilteredBody):
         return options
 
 
+_ALIKE: Final = (
+    "query episodic_limit semantic_limit category include_child_scopes exclude_conversation min_relevance time_zone"
+)
+
+
 def search_body(request: RetrievalRequest) -> JsonObject:
     """The JSON of a :class:`SearchBody` that asks for the same."""
+    filters = request.filters
+    times = {"as_of": request.as_of, "since": filters.since, "until": filters.until}
     return {
-        "query": request.query,
+        **{name: getattr(request, name) for name in _ALIKE.split()},
+        **{name: None if moment is None else iso(moment) for name, moment in times.items()},
         "conversation_id": request.scope,
-        "episodic_limit": request.episodic_limit,
-        "semantic_limit": request.semantic_limit,
-        "category": request.category,
-        "include_child_scopes": request.include_child_scopes,
         "joint_limit": request.limit,
-        "as_of": _written(request.as_of),
-        "tags": list(request.filters.tags),
-        "metadata": dict(request.filters.metadata),
-        "since": _written(request.filters.since),
-        "until": _written(request.filters.until),
-        "where": None if request.filters.where is None else request.filters.where.to_dict(),
-        "exclude_conversation": request.exclude_conversation,
+        "tags": list(filters.tags),
+        "metadata": dict(filters.metadata),
+        "where": None if filters.where is None else filters.where.to_dict(),
         "in_prompt": [{"role": each.role, "content": each.content} for each in request.in_prompt],
-        "min_relevance": request.min_relevance,
-        "time_zone": request.time_zone,
     }
-
-
-def _written(moment: datetime | None) -> str | None:
-    return None if moment is None else iso(moment)
 
 
 class RetrieveBody(SearchBody):

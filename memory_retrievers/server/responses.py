@@ -115,6 +115,8 @@ def status_of(error: Exception) -> int:
 
 def failure(error: Exception, content: JsonObject | None = None) -> Response:
     """An error of this package as an answer."""
+    if isinstance(error, HTTPError):
+        return error.response()
     status = status_of(error)
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if status == 503 else {}  # noqa: PLR2004 - as HTTP has it
     return UTF8JSONResponse(content or error_object(error), status_code=status, headers=headers)

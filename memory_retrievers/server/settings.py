@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import scopes
-from memory_retrievers.settings import SettingsBase
+from memory_retrievers.settings import Checked
 
 if TYPE_CHECKING:
     from starlette.types import Scope
@@ -176,7 +176,7 @@ def _access(token: AccessToken) -> Access:
     )
 
 
-class TrafficSettings(SettingsBase):
+class TrafficSettings(Checked):
     """Limits on the requests of all senders together, and on the time each may take.
 
     Attributes:

@@ -10,10 +10,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl
 
-import pydantic
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -24,13 +23,13 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_retrievers.errors import BackendError, MemoryRetrieversError, StoreLockedError, ValidationError
+from memory_retrievers.errors import BackendError, MemoryRetrieversError, StoreLockedError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.fields import storable
 from memory_retrievers.server.connections import configuration, ended_by_signals, listening
 from memory_retrievers.server.intake import check_shape, read_body
-from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse, log_place_of, status_of
+from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse, failure, log_place_of
 from memory_retrievers.tools.arguments import storable_throughout
 from memory_retrievers.window import changes, search, views
 from memory_retrievers.window.state import Doctor, Journal, Window, WindowSettings
@@ -182,21 +181,13 @@ def _no_number(name: str) -> object:
 
 def refusal(error: Exception) -> Response:
     """The answer to a request that failed; of a mistake of this server it tells nothing."""
-    if isinstance(error, HTTPError):
-        return _answer(error.status, error.error_type, str(error), error.headers)
-    if isinstance(error, pydantic.ValidationError):
-        error = ValidationError.from_pydantic(error)
     if isinstance(error, BackendError) and _LOCKED in str(error):
         error = StoreLockedError("another program keeps the store locked: nothing was changed; try again in a moment")
-    if isinstance(error, MemoryRetrieversError):
-        return _answer(status_of(error), type(error).__name__, str(error))
+    if isinstance(error, HTTPError | MemoryRetrieversError):
+        return failure(error)
     log_place_of(error)
-    return _answer(500, "InternalError", "the window made a mistake; the terminal it was started in says where")
-
-
-def _answer(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    content = {"error": {"code": code, "message": message}}
-    return UTF8JSONResponse(content, status_code=status, headers=None if headers is None else dict(headers))
+    message = "the window made a mistake; the terminal it was started in says where"
+    return HTTPError(500, "InternalError", message).response()
 
 
 _HOST: Final = "127.0.0.1"
@@ -283,12 +274,12 @@ async def _looked(window: Window, query: type[Query], answer: Answer, request: R
             raise HTTPError(400, "BadRequest", "a parameter is given twice")
         if value:  # an empty one is none
             given[name] = storable(value)
-    return await _answered(window, answer, lambda: query.model_validate(given))
+    return await _answered(window, answer, partial(query, **given))
 
 
 async def _asked(window: Window, body: type[Query], answer: Answer, request: Request) -> Response:
     given = request.scope["window.body"]
-    return await _answered(window, answer, lambda: body.model_validate(storable_throughout(given)))
+    return await _answered(window, answer, lambda: body(**cast("Any", storable_throughout(given))))
 
 
 async def _changed(window: Window, body: type[Query], answer: Answer, request: Request) -> Response:

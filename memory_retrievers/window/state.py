@@ -26,7 +26,7 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, MemoryKey, scopes
 from memory_retrievers.models.fields import iso
 from memory_retrievers.server.settings import TrafficSettings
-from memory_retrievers.settings import SettingsBase
+from memory_retrievers.settings import Checked
 
 if TYPE_CHECKING:
     from memory_retrievers.storage.diagnosis import Diagnosis
@@ -249,7 +249,7 @@ _SHARE: Final = 20
 _SCOPES_WATCHED: Final = 256
 
 
-class WindowSettings(SettingsBase):
+class WindowSettings(Checked):
     """Settings of a window."""
 
     title: str  # name of the store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from memory_retrievers import __version__
 from memory_retrievers.backends.sql.overview import TEXT_SHOWN, Listing, ScopeCounts
@@ -18,6 +18,7 @@ from memory_retrievers.models.management import MemoryFilter
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Position, held, parse_cursor, position_cursor
 from memory_retrievers.retrieval.explanations import ExplainedMemory
+from memory_retrievers.settings import Checked
 from memory_retrievers.window.state import Doctor, Window
 
 if TYPE_CHECKING:
@@ -31,10 +32,8 @@ MOST_DERIVED: Final = 100
 Moment = Annotated[datetime | None, BeforeValidator(lambda given: parse_moment("a moment", given))]
 
 
-class Query(BaseModel):
-    """Base of what requests ask for, and by itself nothing; fields of other names are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class Query(Checked):
+    """Base of what requests ask for, and by itself nothing."""
 
 
 class ScopesQuery(Query):

@@ -48,10 +48,10 @@ class Browser:
             answer = self.client.get(own, params=get)
         else:  # with escapes, so that a text may be no UTF-8
             answer = self.client.post(own, content=json.dumps(body), headers={"Content-Type": "application/json"})
-        error = answer.json()["error"]
-        assert set(error) == {"code", "message"}
+        error = answer.json()
+        assert {*error} - {"details"} == {"error", "error_type", "message"}
         assert error["message"]
-        return answer.status_code, error["code"]
+        return answer.status_code, error["error_type"]
 
 
 @contextlib.contextmanager

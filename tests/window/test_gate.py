@@ -72,7 +72,7 @@ def test_tokens_and_cookies_differ_from_window_to_window():
 )
 def test_by_another_host_nobody_comes_in(window, host):
     answer = window.client.get("/api/about", headers={"Host": host})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "Forbidden")
+    assert (answer.status_code, answer.json()["error_type"]) == (403, "Forbidden")
     assert "notes" not in answer.text
 
 
@@ -91,7 +91,7 @@ def test_a_page_of_another_origin_asks_in_vain(window, origin):
         window.client.post("/api/act", json=body, headers={"Origin": origin}),
         window.client.get("/api/about", headers={"Origin": origin}),
     ):
-        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "Forbidden")
+        assert (answer.status_code, answer.json()["error_type"]) == (403, "Forbidden")
     assert window.get("memory", scope=ALICE, id="fact")
     assert window.client.get("/api/about", headers={"Origin": OWN}).status_code == 200
 
@@ -116,7 +116,7 @@ def test_a_page_of_another_origin_asks_in_vain(window, origin):
 def test_a_body_is_json_of_a_bounded_size(window, content, kind, status):
     answer = window.client.post("/api/act", content=content, headers={"Content-Type": kind})
     assert answer.status_code == status
-    assert answer.json()["error"]["message"]
+    assert answer.json()["message"]
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/?token=no"])
@@ -137,7 +137,7 @@ def test_the_page_is_served_and_nothing_beside_it(window):
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     for path in ("/page/", "/page/index.html", "/page/../gate.py", "/page/%2e%2e/gate.py", "/gate.py", "/docs"):
         assert window.client.get(path).status_code == 404, path
-    assert window.client.get("/api/nothing").json()["error"]["code"] == "NotFoundError"
+    assert window.client.get("/api/nothing").json()["error_type"] == "NotFoundError"
     assert window.client.get("/api/act").status_code == 405
     assert window.client.post("/api/about", json={}).status_code == 405
 
@@ -149,7 +149,7 @@ def test_a_mistake_of_the_server_tells_nothing(window, memory, caplog):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(memory), "retrieve", broken)
         answer = window.client.post("/api/search", json={"scope": ALICE, "query": "otter"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "InternalError")
+    assert (answer.status_code, answer.json()["error_type"]) == (500, "InternalError")
     assert "Lyon" not in answer.text
     assert "RuntimeError" in caplog.text
     assert "Lyon" not in caplog.text

@@ -160,7 +160,7 @@ def test_a_store_that_is_locked_or_replaced_meanwhile_is_told_in_a_sentence(tmp_
         failed = [each for each in answers if each.status_code != 200]
         assert {each.status_code for each in failed} == {503}
         for answer in failed:
-            assert answer.json()["error"]["message"]
+            assert answer.json()["message"]
 
 
 def test_a_store_that_is_kept_locked_is_told_in_a_sentence_and_still_read(tmp_path):
@@ -170,8 +170,8 @@ def test_a_store_that_is_kept_locked_is_told_in_a_sentence_and_still_read(tmp_pa
     with window_into(store) as client, contextlib.closing(sqlite3.connect(store / "memory.db")) as other:
         other.execute("BEGIN IMMEDIATE")
         answer = client.post("/api/act", json={"action": "pin", "scope": SCOPE, "id": "first"})
-        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "StoreLockedError")
-        assert "another program" in answer.json()["error"]["message"]
+        assert (answer.status_code, answer.json()["error_type"]) == (503, "StoreLockedError")
+        assert "another program" in answer.json()["message"]
         assert client.get("/api/memory", params={"scope": SCOPE, "id": "first"}).status_code == 200
         other.rollback()
         answer = client.post("/api/act", json={"action": "pin", "scope": SCOPE, "id": "first"})
@@ -192,8 +192,8 @@ def test_a_store_that_has_become_newer_is_told_whatever_is_asked(store, tmp_path
                 client.post("/api/search", json={"scope": SCOPE, "query": "Lyon"}),
                 *([] if options else [client.post("/api/act", json=pin)]),
             ):
-                assert (answer.status_code, answer.json()["error"]["code"]) == (409, "ConfigurationError")
-                assert "newer version" in answer.json()["error"]["message"]
+                assert (answer.status_code, answer.json()["error_type"]) == (409, "ConfigurationError")
+                assert "newer version" in answer.json()["message"]
             until(lambda: client.get("/api/health").json()["sizes"], "the diagnosis")
             findings = client.get("/api/health").json()["findings"]
             assert {finding["level"] for finding in findings} == {"error"}

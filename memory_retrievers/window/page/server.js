@@ -48,8 +48,8 @@ async function answered(address, options) {
   const value = parsed(body);
   if (response.ok && value !== null) return value;
   if (response.status === 401) throw new Refused(401, "SignedOut", SIGNED_OUT);
-  const told = value?.error ?? {};
-  throw new Refused(response.status, String(told.code ?? ""), String(told.message ?? `The server answered with ${response.status}.`));
+  const message = value?.message ?? `The server answered with ${response.status}.`;
+  throw new Refused(response.status, String(value?.error_type ?? ""), String(message));
 }
 
 function parsed(body) {
