@@ -58,7 +58,7 @@ class Checked(BaseModel):
         ValidationError: A value breaks a rule, or there is no such field.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)  # tokens are among it
 
     def __init__(self, /, **given: Any) -> None:  # noqa: ANN401 - what each class takes
         try:

@@ -114,11 +114,10 @@ class Method:
 
 def tell_attributes(schema: JsonObject) -> None:
     """Describe each property by what the docstring of its class says of it; of that the first paragraph stays."""
-    said = schema.pop("description", "")
-    for name, described in _arguments_in(said).items():
-        schema.get("properties", {}).get(name, {}).setdefault("description", described)
-    if summary := said.partition("\n\n")[0]:
-        schema["description"] = summary
+    if said := schema.get("description"):
+        schema["description"] = said.partition("\n\n")[0]
+        for name, described in _arguments_in(said).items():
+            schema.get("properties", {}).get(name, {}).setdefault("description", described)
 
 
 def _arguments_in(docstring: str) -> dict[str, str]:

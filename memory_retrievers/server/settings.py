@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import scopes
@@ -193,8 +193,6 @@ class TrafficSettings(Checked):
         max_json_elements: Values, objects and lists in a body, together. Each takes 50 to 200 bytes when it is read,
             however short it is in the body.
     """
-
-    model_config = ConfigDict(hide_input_in_errors=True)  # tokens are among it
 
     max_connections: Annotated[int, Field(ge=1)] = 512
     header_seconds: Annotated[float, Field(gt=0)] = 10

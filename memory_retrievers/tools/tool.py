@@ -148,7 +148,7 @@ class ToolContext(ToolPolicy):
         if not scopes.is_within(self.root, scopes.parse(self.scope)):
             raise ConfigurationError(f"default_scope {self.scope!r} is not within root {self.root!r}")
         for name, kinds in (("kinds", self.seen), ("deletes", self.deletes)):
-            if kinds not in {"tool", "all"}:
+            if kinds not in ("tool", "all"):
                 raise ConfigurationError(f"{name} must be 'tool' or 'all', not {kinds!r}")
         if self.response_format not in {"levels", "plain"}:
             raise ConfigurationError(f"response_format must be 'levels' or 'plain', not {self.response_format!r}")

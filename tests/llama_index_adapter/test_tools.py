@@ -266,7 +266,9 @@ def test_tools_that_only_read_can_be_chosen_in_a_word(memory):
     assert not [name for name in reading if REGISTRY[name].writes]
 
 
-@pytest.mark.parametrize("rules", [{"root": "user/bob"}, {"kinds": "every"}, {"response_format": "xml"}])
+@pytest.mark.parametrize(
+    "rules", [{"root": "user/bob"}, {"kinds": "every"}, {"kinds": ["all"]}, {"response_format": "xml"}]
+)
 def test_rules_that_no_call_could_follow_are_refused_at_once(memory, rules):
     with pytest.raises(ConfigurationError):
         MemoryToolSpec(memory, scope="user/alice", **rules)
