@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +24,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memory_retrievers.models.selection import Vector, Vectors
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property as cached_property  # noqa: PLC0414 - others take it from here
+else:
+
+    class cached_property(functools.cached_property):  # noqa: N801 - it stands in for the other
+        """Without the lock that Python 3.11 holds while it makes a value, one for all objects of the class.
+
+        Searches of several threads would wait for each other. What two make at once is made twice, and one is kept.
+        """
+
+        def __get__(self, instance, owner=None):  # noqa: ANN001, ANN204 - typed as the other
+            return self if instance is None else vars(instance).setdefault(self.attrname, self.func(instance))
+
 
 NEVER: Final = np.iinfo(np.int64).max  # the moment of what never ends
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 
-from memory_retrievers.backends.snapshot import NOTHING, rounded, similarities
+from memory_retrievers.backends.snapshot import NOTHING, cached_property, rounded, similarities
 from memory_retrievers.models.selection import Layout, Selection, TermStatistics
 from memory_retrievers.storage.tracing import BM25, DENSE, observer_of_stages
 from memory_retrievers.text.passages import said_terms

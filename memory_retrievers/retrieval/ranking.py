@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import islice
 from sys import float_info
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from memory_retrievers import fsrs
+from memory_retrievers.backends.snapshot import cached_property
 from memory_retrievers.models import Kind
 from memory_retrievers.models.fields import EPOCH, MICROSECOND
 from memory_retrievers.models.selection import ForgettingState
