@@ -111,14 +111,20 @@ class Candidates:
     def windows(self) -> tuple[Floats, Floats, Floats]:
         """Each passage and the messages around it as one text: mean cosine (n,), counts (t, n), lengths (n,)."""
         passages, lengths = self.kept("windows", lambda: self._around(np.stack((np.ones(len(self)), self.lengths))))
-        around = self._around(np.concatenate((self.similarities[np.newaxis], self.counts)))
-        return around[0] / passages, around[1:], lengths
+        is_next, counts, own = self.layout.is_next, self.counts.copy(), self.counts.reshape(-1)
+        sides = self.kept("sides", lambda: ((1, np.append(is_next, False)), (-1, np.append(False, is_next))))
+        around, places = counts.reshape(-1), (own > 0).nonzero()[0]  # few passages have a term at all
+        owners = places % len(self)
+        for step, is_beside in sides:
+            beside = places[is_beside[owners]]
+            around[beside + step] += own[beside]
+        return self._around(self.similarities) / passages, counts, lengths
 
     def _around(self, rows: Floats) -> Floats:
-        """Values of each passage and of the messages around it, added up: shape (k, n) in and out."""
+        """Values of each passage and of the messages around it, added up: shape (…, n) in and out."""
         around, is_next = rows.copy(), self.layout.is_next
-        around[:, 1:] += rows[:, :-1] * is_next
-        around[:, :-1] += rows[:, 1:] * is_next
+        around[..., 1:] += rows[..., :-1] * is_next
+        around[..., :-1] += rows[..., 1:] * is_next
         return around
 
     def kept(self, name: Hashable, make: Callable[[], MadeT]) -> MadeT:
