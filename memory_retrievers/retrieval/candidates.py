@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -110,21 +110,26 @@ class Candidates:
     @cached_property
     def windows(self) -> tuple[Floats, Floats, Floats]:
         """Each passage and the messages around it as one text: mean cosine (n,), counts (t, n), lengths (n,)."""
-        passages, lengths = self.kept("windows", lambda: self._around(np.stack((np.ones(len(self)), self.lengths))))
-        is_next, counts, own = self.layout.is_next, self.counts.copy(), self.counts.reshape(-1)
-        sides = self.kept("sides", lambda: ((1, np.append(is_next, False)), (-1, np.append(False, is_next))))
+        passages, lengths, sides = self.kept("windows", self._windows)
+        counts, own = self.counts.copy(), self.counts.reshape(-1)
         around, places = counts.reshape(-1), (own > 0).nonzero()[0]  # few passages have a term at all
         owners = places % len(self)
-        for step, is_beside in sides:
-            beside = places[is_beside[owners]]
-            around[beside + step] += own[beside]
+        for step, is_there in sides:
+            counted = places[is_there[owners]]
+            around[counted + step] += own[counted]
         return self._around(self.similarities) / passages, counts, lengths
 
-    def _around(self, rows: Floats) -> Floats:
-        """Values of each passage and of the messages around it, added up: shape (…, n) in and out."""
-        around, is_next = rows.copy(), self.layout.is_next
-        around[..., 1:] += rows[..., :-1] * is_next
-        around[..., :-1] += rows[..., 1:] * is_next
+    def _windows(self) -> tuple[Floats, Floats, Iterable[tuple[int, NDArray[np.bool_]]]]:
+        """Passages and terms in the window of each passage, shape (n,), and whether there is one on either side."""
+        is_next = self.layout.is_next
+        before, behind = np.append(False, is_next), np.append(is_next, False)
+        return 1.0 + before + behind, self._around(self.lengths), ((1, behind), (-1, before))
+
+    def _around(self, values: Floats) -> Floats:
+        """Values of each passage and of the messages around it, added up: shape (n,) in and out."""
+        around, is_next = values.copy(), self.layout.is_next
+        around[1:] += values[:-1] * is_next
+        around[:-1] += values[1:] * is_next
         return around
 
     def kept(self, name: Hashable, make: Callable[[], MadeT]) -> MadeT:
