@@ -862,3 +862,15 @@ def test_a_turn_ends_where_a_snapshot_is_read(ledger, monkeypatch):
         assert kept.of(Selection(scope=SCOPE, kind=Kind.SEMANTIC, now=NOW))
         with ThreadPoolExecutor(1) as threads:  # it gets the turn while this thread goes on
             threads.submit(lambda: kept.turn().__enter__()).result(PATIENCE)
+
+
+def test_threads_do_not_wait_for_each_other_to_make_what_follows_from_their_snapshots():
+    met = Barrier(2)
+
+    class Thing:
+        @snapshot_module.cached_property
+        def made(self):
+            return met.wait(PATIENCE)
+
+    with ThreadPoolExecutor(2) as threads:
+        assert sorted(threads.map(lambda each: each.made, [Thing(), Thing()])) == [0, 1]

@@ -132,6 +132,22 @@ def test_windows_never_cross_episodes(make_candidates, memories, changed, cosine
         assert tell(before)[elsewhere].tolist() == tell(after)[elsewhere].tolist()
 
 
+@settings_of_hypothesis(max_examples=60, deadline=None)
+@given(memories=memories)
+def test_a_window_counts_the_words_of_its_messages(make_candidates, memories):
+    candidates = make_candidates(laid_out(memories), ("basil", "boat", "garden"))
+    is_next, counts = candidates.layout.is_next, candidates.counts
+    expected = [
+        sum(counts[:, other] for other in (place - 1, place, place + 1) if _is_beside(is_next, place, other))
+        for place in range(len(candidates))
+    ]
+    assert candidates.windows[1].T.tolist() == np.array(expected).tolist()
+
+
+def _is_beside(is_next, place, other):
+    return place == other or (0 <= min(place, other) < len(is_next) and is_next[min(place, other)])
+
+
 @pytest.mark.parametrize("terms", [0, 1, 3, 17, 2_000])
 @pytest.mark.parametrize("columns", [0, 1, 63, 21_824, 65_536, 65_537, 150_001])
 def test_a_sum_in_blocks_is_the_sum_as_a_whole(terms, columns):
