@@ -137,7 +137,13 @@ class RequestContext:
             timed = partial(self.metrics.timed, self._scope)
             # in our words: of a record that the request describes
             with timed("memory"), traced(timed), acting_as(Channel.HTTP), in_our_words():
-                return work()
+                try:
+                    return work()
+                except MemoryRetrieversError:
+                    if (noted := under_way.get()) is not None and noted.is_noted:
+                        under_way.set(None)  # in this thread, and forgotten here: its sender may be answered already
+                        requests_of(self.memory).forget(noted)
+                    raise
 
         begun = asyncio.ensure_future(to_thread.run_sync(measured, limiter=among))
         self._running.add(begun)

@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from patience import PATIENCE
@@ -15,7 +16,14 @@ from memory_retrievers import Message
 from memory_retrievers.backends.sql import requests
 from memory_retrievers.errors import BackendError, StoreLockedError
 from memory_retrievers.server import AccessToken
-from memory_retrievers.server.requests import KEEP_BYTES, KEEP_SECONDS, MAX_ANSWER_BYTES, Idempotency
+from memory_retrievers.server.requests import (
+    KEEP_BYTES,
+    KEEP_SECONDS,
+    MAX_ANSWER_BYTES,
+    Idempotency,
+    Metrics,
+    RequestContext,
+)
 from memory_retrievers.server.responses import HTTPError
 from memory_retrievers.server.settings import Access
 from memory_retrievers.testing import inside
@@ -234,6 +242,30 @@ def test_a_failure_after_a_change_may_be_tried_again_on_another_server(client, o
             client.post("/api/v0/add_message", json=of_alice(**WRITES["add_message"]), headers=KEY).status_code == 503
         )
     assert other.post("/api/v0/add_message", json=of_alice(**WRITES["add_message"]), headers=KEY).status_code == 200
+
+
+async def test_what_fails_after_a_change_behind_the_end_of_its_server_may_be_tried_again(memory):
+    begun, let, running = threading.Event(), threading.Event(), set()
+    shared = SimpleNamespace(memory=memory, running=running, metrics=Metrics(), readiness=None, processing=None)
+    noted = requests.RequestUnderWay("ab" * 32, "request")
+    context = requests.under_way.set(noted)
+
+    def fails_behind():
+        memory.add_messages("c9", [{"role": "user", "content": "Hello."}])
+        begun.set()
+        let.wait(PATIENCE)
+        raise BackendError("too late")
+
+    asked = RequestContext(SimpleNamespace(app=SimpleNamespace(state=shared), scope={"state": {"access": Access(name="a")}}))
+    answer = asyncio.create_task(asked.run(fails_behind))
+    await asyncio.to_thread(begun.wait, PATIENCE)
+    assert inside(memory).ledger.requests.find(noted.key) is not None
+    answer.cancel()
+    await asyncio.wait([answer])
+    let.set()
+    await asyncio.wait(running)
+    requests.under_way.reset(context)
+    assert inside(memory).ledger.requests.find(noted.key) is None
 
 
 @pytest.mark.parametrize("fails", [StoreLockedError("another process writes"), requests.RepeatedRequestError()])
