@@ -11,6 +11,7 @@ from memory_retrievers import AgentMemory, ConfigurationError, Message, NotFound
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.management import Association, AssociationType
+from memory_retrievers.storage.diagnosis import diagnose_database
 from memory_retrievers.testing import HashEmbedder, inside
 
 PAGE = Path(memory_retrievers.__file__).parents[1] / "docs" / "postgres.md"
@@ -148,6 +149,17 @@ def test_without_a_scope_such_a_role_sees_nothing(server, name, owner):
         assert counts(nobody) == {}
         with pytest.raises(ConfigurationError, match="nothing was written"):
             nobody.remember_fact(scope="tenant/a", fact="x")
+
+
+def test_who_looks_after_a_store_is_told_that_such_a_role_sees_a_part_alone(server, name, confined, owner):
+    part = "this role is shown no scopes but those it is confined to"
+    (note,) = confined.verify().notes
+    assert (note.startswith(part), confined.verify().ok, owner.verify().notes) == (True, True, ())
+    seen = diagnose_database(server.url(name).replace("postgres:@", "agent:@"))
+    assert [finding.what for finding in seen.findings] == [part]
+    assert (seen.tables.memories, seen.tables.waiting_messages, seen.tables.embedder) == (None, None, "HashEmbedder")
+    whole = diagnose_database(server.url(name))
+    assert (whole.findings, whole.tables.memories, whole.tables.waiting_messages) == ((), 3, 1)
 
 
 def test_what_refers_to_its_memories_from_outside_goes_with_them(server, name, confined, owner):

@@ -256,7 +256,9 @@ async def test_what_fails_after_a_change_behind_the_end_of_its_server_may_be_tri
         let.wait(PATIENCE)
         raise BackendError("too late")
 
-    asked = RequestContext(SimpleNamespace(app=SimpleNamespace(state=shared), scope={"state": {"access": Access(name="a")}}))
+    asked = RequestContext(
+        SimpleNamespace(app=SimpleNamespace(state=shared), scope={"state": {"access": Access(name="a")}})
+    )
     answer = asyncio.create_task(asked.run(fails_behind))
     await asyncio.to_thread(begun.wait, PATIENCE)
     assert inside(memory).ledger.requests.find(noted.key) is not None

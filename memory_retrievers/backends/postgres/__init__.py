@@ -7,12 +7,14 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.backends.postgres.database import Database
+from memory_retrievers.backends.postgres.guards import blind_spots
 from memory_retrievers.backends.postgres.schema import PARTITIONS
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, one
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.errors import BackendError, ConfigurationError
+from memory_retrievers.models.contents import VerificationReport
 from memory_retrievers.models.selection import Hits, Selection
 from memory_retrievers.settings import POOL_SIZE
 
@@ -41,6 +43,12 @@ class PostgresLedger(SQLLedger):
         database = Database(url, pool_size=pool_size, within=within, read_only=read_only)
         super().__init__(database)
         self.postgres = database
+
+    def verify(self) -> VerificationReport:
+        """See ``SQLLedger``; it also notes that the role sees a part of the store alone."""
+        report = super().verify()
+        with self.database.read() as connection:
+            return report.joined(VerificationReport(notes=tuple(blind_spots(connection))))
 
 
 class HNSWVectorIndex(ExactVectorIndex):

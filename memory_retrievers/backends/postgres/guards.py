@@ -292,6 +292,12 @@ def problems(connection: sql.Connection) -> Iterator[str]:
         )
 
 
+def blind_spots(connection: sql.Connection) -> Iterator[str]:
+    """Say that policies hide rows from this role, so that what it counts and finds whole is not all there is."""
+    if sql.one(connection, "SELECT row_security_active(to_regclass('scopes'))"):
+        yield "this role is shown no scopes but those it is confined to: let the owner of the tables look at all"
+
+
 _logger: Final = logging.getLogger("memory_retrievers")
 
 _TEXT: Final = 'text COLLATE "C"'
