@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import MINYEAR, UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -179,6 +179,8 @@ def days_behind(text: str, *, today: datetime) -> tuple[Period, ...]:
         text: The text.
         today: Any moment of the day when it is said; its time zone is that of the days.
     """
+    if today.year == MINYEAR:  # of whoever knows no time: nothing lies behind the first day there is
+        return ()
     day, left = midnight(today), plain(text[:_LOOKED_AT])
     dates = named(left, _DATES, day - _LESS_THAN_A_YEAR)
     weekend = [back(WEEKEND, 0, day - _FROM_SATURDAY)] if _AT_THE_WEEKEND.search(left) else ()

@@ -126,6 +126,7 @@ def test_the_first_and_the_last_moment_there_are_stop_no_search(zone, moment):
                 result = memory.retrieve(question, scope=SCOPE)
                 for detail in ("auto", "high", "excerpts"):
                     assert "dentist" in result.to_markdown(detail=detail)
+            memory.retrieve("What did I do last week?", scope=SCOPE)  # whose days are reckoned back from each moment
             memory.flush(SCOPE)
         assert not memory.retrieve("tennis", scope=SCOPE, as_of=ENDS_OF_TIME[0], record=False).semantic or moment < now
         (hit,) = memory.retrieve("dentist", scope=SCOPE, record=False).episodic
