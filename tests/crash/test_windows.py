@@ -50,5 +50,6 @@ def test_a_review_that_was_overtaken_is_another_one_and_one_that_counts_twice_is
 
 def test_plain_sqlite_writes_the_rows_that_the_store_has_written(tmp_path):
     outcome = windows.rates(tmp_path, processes=2, seconds=1)
-    assert float(outcome.figures["writes a second"].replace(",", "")) > 0
-    assert float(outcome.figures["plain sqlite3, writes a second"].replace(",", "")) > 0
+    # not the writes a second, whose figure is 0 where the machine does other work for some seconds
+    assert float(outcome.figures["processor time of a write (ms)"]) > 0
+    assert float(outcome.figures["plain sqlite3, processor time of a write (ms)"]) > 0

@@ -251,7 +251,7 @@ def test_conversations_at_which_a_language_model_works_hold_up_no_other_request(
         asked = [many.submit(sender.post, "/api/v0/process", json=body) for _ in range(50)]
         try:
             assert all(begun.acquire(timeout=PATIENCE) for _ in range(40))  # as many as there are threads
-            with httpx.Client(base_url=sender.base_url, timeout=10) as other:
+            with httpx.Client(base_url=sender.base_url, timeout=PATIENCE / 2) as other:  # while all of those wait
                 assert other.get("/readyz").status_code == 200
                 assert other.post("/api/v0/retrieve_memory", json=of_alice(query="otter")).status_code == 200
         finally:
