@@ -1,5 +1,7 @@
 """Applications and MCP servers on one directory, some of which are killed, lose, double and refuse nothing."""
 
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -22,6 +24,33 @@ def test_processes_on_one_directory_lose_double_and_refuse_nothing_when_some_are
     with windows.opened(tmp_path / "store") as memory:
         assert memory.stats().episodes >= RATED_EPISODES
         assert memory.verify().ok
+
+
+class Slow(threading.Thread):
+    """A window that waits before the second of its two steps, of which one is its work."""
+
+    def __init__(self, account, ending, order):
+        super().__init__()
+        self.ready, self.account, self.ending, self.order = threading.Event(), account, ending, order
+
+    def work(self):
+        if not self.ending.is_set():
+            self.account.looked_after.append(0.0)
+
+    def run(self):
+        first, second = (self.work, self.ready.set)[:: self.order]
+        first()
+        time.sleep(0.3)
+        second()
+
+
+@pytest.mark.parametrize(("order", "longest"), [(1, 0.1), (-1, 60)], ids=["begin", "work"])
+def test_processes_that_are_slow_to_begin_or_to_work_are_waited_for(monkeypatch, order, longest):
+    monkeypatch.setattr(windows, "LONGEST_WAIT", longest)  # of a call
+    account, ending = windows.Account(), threading.Event()
+    assert windows._worked([Slow(account, ending, order)], windows.Asked(seconds=0), account, ending) == 0
+    assert account.looked_after
+    assert account.ended == []
 
 
 def test_an_import_that_is_there_in_part_and_a_fact_that_is_there_twice_are_noticed():
