@@ -37,7 +37,7 @@ test-disk: $(VENV)/.dev
 test-postgres: $(VENV)/.dev
 	MEMORY_BACKEND=postgres $(BIN)/python -m pytest -n auto --no-cov $(ON_POSTGRES) $(PYTEST_ARGS)
 
-# Fourteen empty environments, five to ten minutes on two quiet cores; ONLY="base mcp" tries those alone.
+# Fourteen empty environments, two at a time, minutes on two quiet cores; ONLY="base mcp" tries those alone.
 test-install: $(VENV)/.dev
 	$(BIN)/python scripts/try_installs.py $(ONLY)
 
