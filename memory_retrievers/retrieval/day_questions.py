@@ -10,8 +10,18 @@ from collections.abc import Container
 from datetime import datetime, timedelta
 from typing import Final
 
-from memory_retrievers.text.periods import NUMBERS, PERIOD_WORDS, THIS, WRITTEN_YEAR, Period, midnight, months_on, plain
-from memory_retrievers.text.plans import BEYOND_LATIN, DAYS_ON, MONTHS_AHEAD, NAMES_OF_DAYS, days_ahead
+from memory_retrievers.text.periods import (
+    DAYS_ON,
+    NUMBERS,
+    PERIOD_WORDS,
+    THIS,
+    WRITTEN_YEAR,
+    Period,
+    midnight,
+    months_on,
+    plain,
+)
+from memory_retrievers.text.plans import BEYOND_LATIN, MONTHS_AHEAD, NAMES_OF_DAYS, days_ahead
 from memory_retrievers.text.tense import DID
 
 _SOON_DAYS: Final = 14  # what is coming up is no further off

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, TypeAlias
 
@@ -47,6 +47,7 @@ ten zehn dix diez 十\neleven elf onze once 十一\ntwelve zwolf douze doce 十�
 fourteen vierzehn quatorze catorce\nfifteen funfzehn quinze quince
 """)
 DAY, WEEK, MONTH, YEAR, WEEKEND = range(1, 6)
+_SUNDAY: Final = 6
 UNITS: Final = {"fin de semana": WEEKEND} | _numbered("""
 day days tag tage tagen jour jours dia dias 天 日 日間
 week weeks woche wochen semaine semaines semana semanas 周 週 星期 週間
@@ -62,6 +63,15 @@ _DAYS_BACK: Final = {
     **dict.fromkeys(("today", "tonight", "heute", "aujourd'hui", "hoy"), 0),
     **dict.fromkeys(("yesterday", "last night", "gestern", "hier", "ayer", "anoche"), 1),
     **dict.fromkeys(("the day before yesterday", "vorgestern", "avant-hier", "anteayer", "antes de ayer", "antier"), 2),
+}
+DAYS_ON: Final = {
+    **dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening", "heute"), 0),
+    **dict.fromkeys(("aujourd'hui", "ce soir", "cet apres-midi", "hoy", "esta noche", "esta tarde"), 0),
+    **dict.fromkeys(("du jour", "今天", "今日", "今晚", "本日", "今夜"), 0),
+    **dict.fromkeys(("tomorrow", "morgen", "demain", "manana", "明天", "明日", "あした", "明晚"), 1),
+    **dict.fromkeys(("day after tomorrow", "ubermorgen", "apres-demain", "pasado manana"), 2),
+    **dict.fromkeys(("后天", "後天", "明後日", "あさって"), 2),
+    **dict.fromkeys(("大后天", "大後天", "明々後日", "しあさって"), 3),
 }
 _GERMAN: Final = re.compile(r"\b(?:ist|sind|war|hat|haben|habe|ich|wir|der|die|das|was|wer|wo|wie|wann|und)\b")
 """Among such words "hier" is no yesterday."""
@@ -85,7 +95,7 @@ CJK_WEEKDAYS: Final = _numbered("一 月\n二 火\n三 水\n四 木\n五 金\n�
 _CJK_SEASONS: Final = "春夏秋冬"
 
 
-def any_of(*words: Mapping[str, object]) -> str:
+def any_of(*words: Iterable[str]) -> str:
     """One of the words, the longest that fits."""
     return "|".join(
         re.escape(word) for word in sorted({word for each in words for word in each}, key=len, reverse=True)
@@ -93,8 +103,8 @@ def any_of(*words: Mapping[str, object]) -> str:
 
 
 WRITTEN_YEAR: Final = r"(?:19|20)\d\d"
-_LATIN: Final = {word: 0 for word in UNITS if word.isascii()}
-NUMBER: Final = rf"(\d{{1,3}}|{any_of({word: 0 for word in NUMBERS if word.isascii()})})"
+_LATIN: Final = frozenset(filter(str.isascii, UNITS))
+NUMBER: Final = rf"(\d{{1,3}}|{any_of(filter(str.isascii, NUMBERS))})"
 CJK_NUMBER: Final = rf"(\d{{1,3}}|{any_of({word: 0 for word in NUMBERS if not word.isascii()})})"
 CJK_UNIT: Final = r"(?:个|個|か|ヶ|カ|ヵ)?(日間|週間|星期|天|日|周|週|月|年)"
 UNIT: Final = f"({any_of(_LATIN)})"
@@ -124,8 +134,14 @@ class Period(NamedTuple):
     until: datetime
 
 
-Expression: TypeAlias = "tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Period | list[Period] | None]]"
+Resolve: TypeAlias = "Callable[[re.Match[str], datetime], Period | list[Period] | None]"
+Expression: TypeAlias = "tuple[re.Pattern[str], Resolve]"
 """What names a period, and the periods by the beginning of the day that it is; several where it is ambiguous."""
+
+
+def compiled(expressions: Mapping[str, Resolve]) -> tuple[Expression, ...]:
+    """Expressions by their patterns."""
+    return tuple((re.compile(pattern), resolve) for pattern, resolve in expressions.items())
 
 
 def periods(text: str, *, now: datetime) -> tuple[Period, ...]:
@@ -246,9 +262,11 @@ def _weekday(number: int, today: datetime, *, has_ended: bool = False) -> Period
     return back(DAY, days or (7 if has_ended else 0), today)
 
 
-def _thing(word: str, today: datetime, *, is_last: bool) -> Period | None:
+def _thing(word: str, today: datetime, *, is_last: bool) -> Period | list[Period] | None:
     """The last, or this, of a unit, a day of the week, a month or a season."""
     if word in UNITS:
+        if is_last and UNITS[word] == WEEK and today.weekday() == _SUNDAY:  # it may be the one that ends
+            return [back(WEEK, 1, today), back(WEEK, 0, today)]
         return back(UNITS[word], int(is_last), today)
     if word in WEEKDAYS:
         return _weekday(WEEKDAYS[word], today, has_ended=True) if is_last else None  # "this Friday" lies ahead
@@ -338,50 +356,39 @@ def _cjk_of_year(match: re.Match[str], today: datetime) -> Period:
     return month_of(count_of(month), today, year=year)
 
 
-_EXPRESSIONS: Final[tuple[Expression, ...]] = (
-    (re.compile(rf"{_BETWEEN}\b{_DATED_MONTH}{_TO}\b{_DATED_MONTH}\b"), _month_range),
-    (re.compile(rf"{_CJK_DATED_MONTH}(?:から|到|至|和|と|[-~〜])+{_CJK_DATED_MONTH}"), _cjk_month_range),
-    (re.compile(rf"\b({WRITTEN_YEAR}){_TO.replace('(', '(?:', 1)}({WRITTEN_YEAR})\b"), _year_range),
-    (re.compile(rf"({WRITTEN_YEAR})年?(?:から|到|至)({WRITTEN_YEAR})年?"), _year_range),
-    (re.compile(rf"{_SINCE} (?:{_DATED_MONTH}|({WRITTEN_YEAR}))\b"), _since),
-    (re.compile(rf"\b{NUMBER} {UNIT} (?:ago|back)\b|\b(?:vor|il y a|hace) {NUMBER} {UNIT}\b"), _ago),
-    (re.compile(rf"{CJK_NUMBER}{CJK_UNIT}(?:之|以)?前"), _ago),
-    (
-        re.compile(
-            rf"\b(?:last|past|letzten|vergangenen|ultim[oa]s) {NUMBER} {UNIT}\b|\b{NUMBER} dernier(?:e)?s {UNIT}\b"
+_EXPRESSIONS: Final = compiled(
+    {
+        rf"{_BETWEEN}\b{_DATED_MONTH}{_TO}\b{_DATED_MONTH}\b": _month_range,
+        rf"{_CJK_DATED_MONTH}(?:から|到|至|和|と|[-~〜])+{_CJK_DATED_MONTH}": _cjk_month_range,
+        rf"\b({WRITTEN_YEAR}){_TO.replace('(', '(?:', 1)}({WRITTEN_YEAR})\b": _year_range,
+        rf"({WRITTEN_YEAR})年?(?:から|到|至)({WRITTEN_YEAR})年?": _year_range,
+        rf"{_SINCE} (?:{_DATED_MONTH}|({WRITTEN_YEAR}))\b": _since,
+        rf"\b{NUMBER} {UNIT} (?:ago|back)\b|\b(?:vor|il y a|hace) {NUMBER} {UNIT}\b": _ago,
+        rf"{CJK_NUMBER}{CJK_UNIT}(?:之|以)?前": _ago,
+        rf"\b(?:last|past|letzten|vergangenen|ultim[oa]s) {NUMBER} {UNIT}\b|\b{NUMBER} dernier(?:e)?s {UNIT}\b": _past,
+        rf"(?:最近|过去|過去|この){CJK_NUMBER}{CJK_UNIT}": _past,
+        rf"\b({any_of(MONTHS)}) (?:{LAST_YEAR})\b": lambda match, today: month_of(
+            MONTHS[match[1]], today, year=today.year - 1
         ),
-        _past,
-    ),
-    (re.compile(rf"(?:最近|过去|過去|この){CJK_NUMBER}{CJK_UNIT}"), _past),
-    (
-        re.compile(rf"\b({any_of(MONTHS)}) (?:{LAST_YEAR})\b"),
-        lambda match, today: month_of(MONTHS[match[1]], today, year=today.year - 1),
-    ),
-    (re.compile(rf"\b({any_of(SEASONS)})(?: of| de| del)? ({WRITTEN_YEAR})\b"), _of_season),
-    (
-        re.compile(
+        rf"\b({any_of(SEASONS)})(?: of| de| del)? ({WRITTEN_YEAR})\b": _of_season,
+        (
             r"(去年|昨年|今年|前年)(?:的|の)?(?:([春夏秋冬])[天季]?|(\d{1,2}|十[一二]?|[一二三四五六七八九])月)"
+        ): _cjk_of_year,
+        rf"\b(?:{_LAST} {THING}|{THING} (?:derniere?|passee?|pasad[oa]))\b": lambda match, today: _thing(
+            given(match)[0], today, is_last=True
         ),
-        _cjk_of_year,
-    ),
-    (
-        re.compile(rf"\b(?:{_LAST} {THING}|{THING} (?:derniere?|passee?|pasad[oa]))\b"),
-        lambda match, today: _thing(given(match)[0], today, is_last=True),
-    ),
-    (re.compile(rf"\b{THIS} {THING}\b"), lambda match, today: _thing(match[1], today, is_last=False)),
-    (re.compile(rf"\b(?:{any_of(_DAYS_BACK)})\b"), _day),
-    (
-        re.compile(rf"\b(?:({_ANY_OF_THEM}) (?:\w+ )?)?({any_of(WEEKDAYS)})\b"),
-        lambda match, today: _weekday(WEEKDAYS[match[2]], today) if match[1] is None else None,
-    ),
-    (re.compile(rf"\b(?:in|im|en|au) (?:the |der |el |la )?({any_of(SEASONS)})\b"), _of_season),
-    (
-        re.compile(
-            r"(?<![每毎])(?<![每毎][个個])(?:星期|礼拜|禮拜|周|週)([一二三四五六日天])|(?<!毎週)(?<!毎週の)([月火水木金土日])曜"
+        rf"\b{THIS} {THING}\b": lambda match, today: _thing(match[1], today, is_last=False),
+        rf"\b(?:{any_of(_DAYS_BACK)})\b": _day,
+        rf"\b(?:({_ANY_OF_THEM}) (?:\w+ )?)?({any_of(WEEKDAYS)})\b": lambda match, today: (
+            _weekday(WEEKDAYS[match[2]], today) if match[1] is None else None
         ),
-        lambda match, today: _weekday(CJK_WEEKDAYS[given(match)[0]], today),
-    ),
-    (re.compile(any_of(_CJK)), lambda match, today: back(*_CJK[match[0]], today)),
-    (re.compile(r"([春夏秋冬])[天季]"), lambda match, today: season_of(_CJK_SEASONS.index(match[1]) + 1, today)),
+        rf"\b(?:in|im|en|au) (?:the |der |el |la )?({any_of(SEASONS)})\b": _of_season,
+        (
+            r"(?<![每毎])(?<![每毎][个個])(?:星期|礼拜|禮拜|周|週)([一二三四五六日天])"
+            r"|(?<!毎週)(?<!毎週の)([月火水木金土日])曜"
+        ): lambda match, today: _weekday(CJK_WEEKDAYS[given(match)[0]], today),
+        any_of(_CJK): lambda match, today: back(*_CJK[match[0]], today),
+        r"([春夏秋冬])[天季]": lambda match, today: season_of(_CJK_SEASONS.index(match[1]) + 1, today),
+    }
 )
 """What names a period, the closer expressions first, and the period by the day that it is."""

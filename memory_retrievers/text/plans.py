@@ -1,15 +1,13 @@
 """Plans: the days ahead that a text names, as "next Friday" or "on the 25th".
 
-English, German, French, Spanish, Chinese and Japanese, as :mod:`memory_retrievers.text.periods`, which has what lies
-behind. Days are those of the time zone of the moment when it is said.
+English, German, French, Spanish, Chinese and Japanese; what lies behind is in :mod:`memory_retrievers.text.periods`.
 """
 
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from datetime import MINYEAR, UTC, datetime, timedelta
-from functools import partial
 from typing import Final
 
 from memory_retrievers.text.periods import (
@@ -17,6 +15,7 @@ from memory_retrievers.text.periods import (
     CJK_UNIT,
     CJK_WEEKDAYS,
     DAY,
+    DAYS_ON,
     LAST_YEAR,
     MONTH,
     MONTHS,
@@ -32,10 +31,11 @@ from memory_retrievers.text.periods import (
     WEEKEND,
     WRITTEN_YEAR,
     YEAR,
-    Expression,
     Period,
+    Resolve,
     any_of,
     back,
+    compiled,
     count_of,
     days_of,
     given,
@@ -46,31 +46,20 @@ from memory_retrievers.text.periods import (
     plain,
     season_of,
 )
-from memory_retrievers.text.tense import is_past, is_past_by_what_follows, with_preterites
+from memory_retrievers.text.tense import by_spelling, is_past, is_past_by_what_follows
 
 _LOOKED_AT: Final = 1_000  # characters of a text; who plans says so at once
 _LESS_THAN_A_YEAR: Final = timedelta(days=364)  # the last time of a date is the next one from then on
 _FROM_SATURDAY: Final = timedelta(days=5)  # so many days before, the weekend is the last that has begun
 
-DAYS_ON: Final = {
-    **dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening", "heute"), 0),
-    **dict.fromkeys(("aujourd'hui", "ce soir", "cet apres-midi", "hoy", "esta noche", "esta tarde"), 0),
-    **dict.fromkeys(("du jour", "今天", "今日", "今晚", "本日", "今夜"), 0),
-    **dict.fromkeys(("tomorrow", "morgen", "demain", "manana", "明天", "明日", "あした", "明晚"), 1),
-    **dict.fromkeys(("day after tomorrow", "ubermorgen", "apres-demain", "pasado manana"), 2),
-    **dict.fromkeys(("后天", "後天", "明後日", "あさって"), 2),
-    **dict.fromkeys(("大后天", "大後天", "明々後日", "しあさって"), 3),
-}
-_NO_TOMORROW: Final = "".join(
-    rf"(?<!\b{word} )" for word in ("guten", "heute", "am", "jeden", "gestern", "la", "esta", "cada")
-)
+_LATIN_DAYS: Final = frozenset(filter(str.isascii, DAYS_ON))
+_NO_TOMORROW: Final = r"(?<!\b(?:guten|heute|jeden) )(?<!\bgestern )(?<!\b(?:esta|cada) )(?<!\b(?:am|la) )"
 """What stands before "morgen" and "mañana" where they are the morning."""
 
 _NEXT: Final = r"(?:next|coming|upcoming|nachste[nrsm]?|kommende[nrsm]?|proxim[oa])"
 _NOT_AHEAD: Final = (
-    r"last|past|since|(?<=on )one|(?<=on )that(?: \w+)?"
-    r"|(?:every|each)(?: other| second)?|an?(?= [mtwfs]\w+day)|any|eine[mn]|une?|le"
-    r"|letzte[nrsm]?|vorige[nrsm]?|seit|jede[nrsm]?(?: zweite[nrsm]?)?|chaque|depuis|desde|cada(?: dos)?|los"
+    r"last|past|since|(?<=on )one|(?<=on )that(?: \w+)?|(?:every|each)(?: other| second)?|an?(?= [mtwfs]\w+day)|any"
+    r"|eine[mn]|une?|le|(?:letzt|vorig|jed)e[nrsm]?(?: zweite[nrsm]?)?|seit|chaque|depuis|desde|cada(?: dos)?|los"
 )
 _HABIT: Final = re.compile(
     r"\b(?:(?:every|each) (?:week|month|year)|weekly|(?:month|year|annual)ly(?= (?:on|in)\b)|always"
@@ -86,7 +75,7 @@ _WORKING_WEEK: Final = (
 )
 _NO_DAYS: Final = re.compile(
     rf"\b(?:{any_of(WEEKDAYS)}) (?:mornings|afternoons|evenings|nights)\b"
-    r"|\b\d{1,2}(?:st|nd|rd|th) (?:of (?:each|every|the) month|try|attempt|time|floor|grade|place|century)\b"
+    r"|\b\d{1,2}(?:st|nd|rd|th) of (?:each|every|the) month\b"
     r"|\b(?<!off )(?:works?|hours|stand-?up|at school|arbeitet|travaille|trabaja|[ap]\.?m\.?)(?= )"
     rf"(?:(?! (?:and|und|et|y) )[^,;]){{1,31}}{_WORKING_WEEK}|\bopen (?:[^a-z;]|from|to|till){{0,15}}{_WORKING_WEEK}"
     rf"|{_WORKING_WEEK}\b[^;]{{0,9}}\b\d(?!\d* ?(?:days|nights|tage|nachte|jours|nuits|dias|noches))"
@@ -116,12 +105,12 @@ _ROUGHLY: Final = re.compile(
 )
 """What counts from a day without naming it."""
 
+_DAYS_OF_HABITS: Final = re.compile(rf"\b(?:{any_of(WEEKDAYS, MONTHS)})\b|\bthe \d+(?:st|nd|rd|th)\b")
+
 MONTHS_AHEAD: Final = 8  # a month that is named alone is no further off
 
 _ENDING: Final = r"(?:st|nd|rd|th|er|\.)?"
-_ORDINAL: Final = rf"(\d{{1,2}}){_ENDING}"
 _OF_MONTH: Final = rf"(?:of |de )?(?P<month>{any_of(MONTHS)})"
-_UNTIL_THEN: Final = re.compile("bis|until|till|hasta")
 _PART_OF_MONTH: Final = (
     r"(?:in|for|im|en|para|until|till|(?:end|beginning|start|middle) of|early|late|mid|ende|anfang|mitte|ab|bis"
     r"|fin|debut|mi|(?:finales|fines|principios|mediados|partir) de|hasta|a partir d(?=')|au mois de)[ '-]"
@@ -129,9 +118,6 @@ _PART_OF_MONTH: Final = (
 _PART: Final = re.compile(
     r"\b(beginning|start|early|anfang|debut|principios)\b|\b(middle|mid|mitte|mi|mediados)\b"
     r"|(\b(?:end|late|fin|finales|fines)\b|ende\b|[底末])"
-)
-_DAYS_OF_HABITS: Final = re.compile(
-    rf"\b(?:{any_of(WEEKDAYS)})\b|\b{_PART_OF_MONTH}(?:{any_of(MONTHS)})\b|\bthe \d+(?:st|nd|rd|th)\b"
 )
 _SOME: Final = r"(?:a |ein |un )?(few|couple of|paar|einigen|wenigen|quelques|unos|unas|par de)"
 _CJK_MONTH: Final = r"(?:\d{1,2}|十[一二]?|[一二三四五六七八九])"
@@ -142,10 +128,10 @@ _IN_YEAR: Final = rf"(?:(?:,| of| de| del)? (?P<year>{WRITTEN_YEAR}))?"
 _TO: Final = r" ?(?:to|through|until|till|bis|a|au|al|hasta|-|–|and|und|et|y) ?(?:the |dem |el |le )?"
 
 BEYOND_LATIN: Final = re.compile(r"[\u3040-\u9fff]")  # characters of Chinese and Japanese
+_DIGIT: Final = re.compile(r"\d")
 _DIGITS_OF_DAYS: Final = re.compile(r"\d{4}-\d\d-|\d(?:st|nd|rd|th|\.)|\b(?:le|el|dia) \d")
 NAMES_OF_DAYS: Final = re.compile(
-    rf"\b(?:{any_of(UNITS, WEEKDAYS, MONTHS, SEASONS, {w: 0 for w in DAYS_ON if w.isascii()})}"
-    r"|(?:monats|jahres)ende|coming|upcoming|soon)\b"
+    rf"\b(?:{any_of(UNITS, WEEKDAYS, MONTHS, SEASONS, _LATIN_DAYS)}|(?:monats|jahres)ende|coming|upcoming|soon)\b"
 )
 
 
@@ -164,12 +150,13 @@ def days_ahead(text: str, *, today: datetime, by_clock: bool = True) -> tuple[Pe
     >>> days_ahead("Work was hard yesterday", today=said)
     ()
     """
-    left = plain(with_preterites(text[:_LOOKED_AT]))
-    if not any(sign.search(left) for sign in (NAMES_OF_DAYS, _DIGITS_OF_DAYS, BEYOND_LATIN)):  # as nearly always
+    left = plain(text[:_LOOKED_AT])
+    is_cjk = not left.isascii() and BEYOND_LATIN.search(left) is not None
+    if not (is_cjk or NAMES_OF_DAYS.search(left) or _DIGITS_OF_DAYS.search(left)):  # as nearly always
         return ()
-    day = midnight(today)
-    expressions = _EXPRESSIONS if by_clock else _DATES
-    return tuple(period for period in named(left, expressions, day) if period.until > day)
+    day, has_digits = midnight(today), _DIGIT.search(left) is not None
+    expressions = _EXPRESSIONS[has_digits, is_cjk] if by_clock else _DATES
+    return tuple(each for each in named(plain(by_spelling(text[:_LOOKED_AT])), expressions, day) if each.until > day)
 
 
 def days_behind(text: str, *, today: datetime) -> tuple[Period, ...]:
@@ -182,9 +169,14 @@ def days_behind(text: str, *, today: datetime) -> tuple[Period, ...]:
     if today.year == MINYEAR:  # of whoever knows no time: nothing lies behind the first day there is
         return ()
     day, left = midnight(today), plain(text[:_LOOKED_AT])
-    dates = named(left, _DATES, day - _LESS_THAN_A_YEAR)
+    dates = named(left, _DATES if _DIGIT.search(left) else (), day - _LESS_THAN_A_YEAR)
     weekend = [back(WEEKEND, 0, day - _FROM_SATURDAY)] if _AT_THE_WEEKEND.search(left) else ()
-    return *_behind(left, day), *(each for each in dates if each.since <= day), *weekend
+    behind = periods(left, now=day)
+    if behind and dates:  # but for the day of the week of a date: "Friday, 27 March 2026"
+        for date, _ in _DATES:
+            left = date.sub(" ; ", left)
+        behind = periods(left, now=day)
+    return *behind, *(each for each in dates if each.since <= day), *weekend
 
 
 def names_relative_day(text: str) -> bool:
@@ -193,15 +185,9 @@ def names_relative_day(text: str) -> bool:
     >>> names_relative_day("User sees the dentist next Friday"), names_relative_day("User was born on 4 May 1980")
     (True, False)
     """
-    if _ROUGHLY.search(plain(text[:_LOOKED_AT])):
-        return True
-    one, other = _OTHER_DAYS
-    left = _without_habits(text)
-    ahead = days_ahead(left, today=one)
-    if ahead and ahead != days_ahead(left, today=other):
-        return True
-    behind = _behind(left, one)
-    return behind != () and behind != _behind(left, other)
+    one, other = (_named_on(each, _without_habits(text)) for each in _OTHER_DAYS)
+    is_other = any(then and then != later for then, later in zip(one, other, strict=True))
+    return is_other or _ROUGHLY.search(plain(text[:_LOOKED_AT])) is not None
 
 
 def names_same_days(text: str, one: datetime, other: datetime) -> bool:
@@ -213,22 +199,14 @@ def names_same_days(text: str, one: datetime, other: datetime) -> bool:
         other: Any moment of the other, in the same time zone.
     """
     left = _without_habits(text)
-    if days_ahead(left, today=one) != days_ahead(left, today=other):
-        return False
     if (lasted := _LASTING.search(left)) and abs(other - one).days >= days_of("one", given(lasted)[-1]):
         return False
-    # what has lasted since March is told until today
-    since = ([each.since for each in _behind(left, day)] for day in (one, other))
-    return next(since) == next(since)
+    return _named_on(one, left) == _named_on(other, left)
 
 
-def _behind(text: str, day: datetime) -> tuple[Period, ...]:
-    """The periods behind a day that a text names, but for the day of the week of a date: "Friday, 27 March 2026"."""
-    if not periods(text, now=day):  # as nearly always
-        return ()
-    for date, _ in _DATES:
-        text = date.sub(" ; ", text)
-    return periods(text, now=day)
+def _named_on(day: datetime, text: str) -> tuple[tuple[Period, ...], list[datetime]]:
+    """The periods ahead, and since when those behind are: what has lasted since March is told until today."""
+    return days_ahead(text, today=day), [each.since for each in days_behind(text, today=day)]
 
 
 def _without_habits(text: str) -> str:
@@ -241,6 +219,10 @@ def _on(days: int, today: datetime) -> Period:
     return back(DAY, -days, today)
 
 
+def _day_on(match: re.Match[str], today: datetime) -> Period:
+    return _on(DAYS_ON[match[0]], today)
+
+
 def _weekday(number: int, today: datetime, *, week: int | None = None) -> Period:
     """The next such day, today included; or that of the week so many on."""
     if week is not None:
@@ -248,8 +230,9 @@ def _weekday(number: int, today: datetime, *, week: int | None = None) -> Period
     return _on((number - 1 - today.weekday()) % 7, today)
 
 
-def _thing(word: str, today: datetime, *, is_next: bool) -> Period | list[Period]:
-    """This or the next day of the week, weekend, week, month or year; both that may be meant."""
+def _thing(match: re.Match[str], today: datetime, *, is_next: bool = True) -> Period | list[Period]:
+    """The next or this day of the week, weekend, week, month or year; both that may be meant."""
+    (word,) = given(match)
     if word in WEEKDAYS:
         first = _weekday(WEEKDAYS[word], today + timedelta(days=int(is_next)))
         is_soon = is_next and first.since < today + timedelta(days=7)  # on a Friday "next Friday" is the one in a week
@@ -270,10 +253,10 @@ def _thing(word: str, today: datetime, *, is_next: bool) -> Period | list[Period
 def _this(match: re.Match[str], today: datetime) -> Period | list[Period] | None:
     """This month or Friday; of a time that has begun something may be told in the past."""
     is_ahead = match[1] in WEEKDAYS or UNITS.get(match[1]) == WEEKEND
-    return _thing(match[1], today, is_next=False) if is_ahead or not is_past(match) else None
+    return _thing(match, today, is_next=False) if is_ahead or not is_past(match) else None
 
 
-def _in_so_many(match: re.Match[str], today: datetime) -> Period:
+def _in_some(match: re.Match[str], today: datetime) -> Period:
     """A day in so many days; some days around it in so many weeks, since nobody counts them; "a few" are 2 to 5."""
     number, unit = given(match)
     if not (number.isdecimal() or number in NUMBERS):
@@ -308,6 +291,10 @@ def _part_of(words: str, whole: Period) -> Period:
     return Period(*bounds[place - 1 : place + 1]) if place else whole
 
 
+def _end_of(match: re.Match[str], today: datetime) -> Period:
+    return _part_of(match[0], back(UNITS[given(match)[0]], 0, today))
+
+
 def _month(number: int, today: datetime) -> Period:
     since = datetime(today.year + int(number < today.month), number, 1, tzinfo=today.tzinfo)
     return Period(since, months_on(since, 1))
@@ -315,245 +302,182 @@ def _month(number: int, today: datetime) -> Period:
 
 def _months_soon(match: re.Match[str], today: datetime) -> list[Period]:
     """Months without a year, or a part of one, unless they are so far that the last ones may be meant."""
-    if _UNTIL_THEN.match(match[0]) and is_past(match):
+    if match[0].startswith(("bis", "until", "till", "hasta")) and is_past(match):
         return []
     months = (_month(MONTHS[word] if word in MONTHS else count_of(word), today) for word in given(match))
     first_too_far = months_on(today.replace(day=1), MONTHS_AHEAD)
     return [_part_of(match[0], month) for month in months if month.since < first_too_far]
 
 
-def _of_next_year(match: re.Match[str], today: datetime) -> Period | None:
-    """A month or a day of the next year; what was in the last one is no plan."""
+def _dated(match: re.Match[str], today: datetime) -> Period | None:
+    """The day of a date, all days from another one to it, or a month of the next year; without a year the next one."""
     named = _groups_of(match)
     if "last" in named:
         return None
     month = MONTHS.get(named["month"]) or count_of(named["month"])
-    since = datetime(today.year + 1, month, int(named.get("day", 1)), tzinfo=today.tzinfo)
-    return _on(0, since) if "day" in named else Period(since, months_on(since, 1))
+    year = int(named.get("year", today.year + ("next" in named)))
+    since = datetime(year, month, int(named.get("day", 1)), tzinfo=today.tzinfo)
+    if "day" not in named:
+        return Period(since, months_on(since, 1))
+    if since < today and "year" not in named:
+        since = since.replace(year=year + 1)
+    return Period(since.replace(day=int(named.get("first", since.day))), _on(0, since).until)
 
 
-def _date(day: str, month: int, year: str | None, today: datetime) -> Period:
-    """The day of a year, or the next of this date."""
-    since = datetime(int(year or today.year), month, int(day), tzinfo=today.tzinfo)
-    return _on(0, since if year or since >= today else since.replace(year=today.year + 1))
+def _next_of(day: int, today: datetime, *, months: int = 3) -> Iterator[Period]:
+    """The next days of a number, in so many months; a month may have none."""
+    days = (_on(day - 1, months_on(today.replace(day=1), more)) for more in range(months))
+    return (each for each in days if each.since >= today and each.since.day == day)
 
 
 def _day_of_month(match: re.Match[str], today: datetime) -> Period:
     """The next day of a number; all from it to another, as "25th to 28th"."""
-    first = since = today
+    found = list[Period]()
     for number in given(match):
-        month = since.replace(day=1)
-        this = month.replace(day=int(number))
-        since = this if this >= since else months_on(month, 1).replace(day=int(number))
-        first = since if first is today else first
-    return Period(first, _on(0, since).until)
+        day, *_ = _next_of(int(number), found[-1].since if found else today)
+        found.append(day)
+    return Period(found[0].since, found[-1].until)
 
 
-def _weekday_of_date(match: re.Match[str], today: datetime) -> Period | None:
-    """The day of "Friday 20th"; if that is no Friday, as in "Friday 2nd interview", the next Friday."""
-    number, day = WEEKDAYS[match[1]], int(match[2])
-    for month in (months_on(today.replace(day=1), more) for more in (0, 1)):
-        with suppress(ValueError):  # it may have no such day
-            if (date := month.replace(day=day)) >= today and date.isoweekday() == number:
-                return _on(0, date)
-    return None if is_past(match) else _weekday(number, today)
-
-
-def _day_of_that_month(match: re.Match[str], today: datetime) -> Period | None:
+def _day_of_that_month(match: re.Match[str], today: datetime) -> Period:
     *which, number = given(match)
-    count = _WHICH_ONE[which[0]] if which else 1
-    return None if count is None else _on(0, months_on(today.replace(day=1), count).replace(day=int(number)))
+    return _on(0, months_on(today.replace(day=1), _WHICH_ONE[which[0]] if which else 1).replace(day=int(number)))
 
 
-def _weekdays(match: re.Match[str], today: datetime) -> Period:
-    first = _weekday(WEEKDAYS[match[1]], today)
-    return Period(first.since, _weekday(WEEKDAYS[match[2]], first.since).until)
-
-
-def _dates(match: re.Match[str], today: datetime) -> Period:
-    first, last, month, year = match["first"], match["last"], MONTHS[match["month"]], match["year"]
-    end = _date(last, month, year, today)  # what has begun is not next year's
-    return Period(end.since.replace(day=int(first)), end.until)
-
-
-def _bare_weekday(match: re.Match[str], today: datetime) -> Period | None:
-    before, word = match.groups()
-    return None if before or is_past(match) else _weekday(WEEKDAYS[word], today)
+def _bare(match: re.Match[str], today: datetime) -> Period | None:
+    """The next such day or weekend; of "Friday 20th" that day, if it is a Friday soon: not "Friday 2nd interview"."""
+    before, weekday, day, _ = match.groups()
+    for date in _next_of(int(day), today, months=2) if day else ():
+        if date.since.isoweekday() == WEEKDAYS[weekday]:
+            return date
+    if before or is_past(match):
+        return None
+    return _weekday(WEEKDAYS[weekday], today) if weekday else back(WEEKEND, 0, today)
 
 
 def _cjk_weekday(match: re.Match[str], today: datetime) -> Period | None:
-    which, word = match.groups()
+    *which, word = given(match)
     if not which and is_past_by_what_follows(match):
         return None
-    week = _WHICH_ONE.get(which)
-    return None if which and week is None else _weekday(CJK_WEEKDAYS[word], today, week=week)
+    return _weekday(CJK_WEEKDAYS[word], today, week=_WHICH_ONE[which[0]] if which else None)
 
 
-def _cjk_unit(unit: int, match: re.Match[str], today: datetime) -> Period | None:
-    count = _WHICH_ONE.get(match[1], 0)
-    return None if count is None else back(unit, -count, today)
+def _cjk_unit(match: re.Match[str], today: datetime) -> Period:
+    *which, unit = given(match)
+    return back(UNITS.get(unit, WEEKEND), -_WHICH_ONE[which[0]] if which else 0, today)
 
 
-_WHICH_ONE: Final[dict[str | None, int | None]] = {
+_WHICH_ONE: Final = {
     **dict.fromkeys(("下下个", "下下個", "下下", "再来"), 2),
     **dict.fromkeys(("下个", "下個", "下", "来"), 1),
     **dict.fromkeys(("今", "这个", "這個", "这", "這", "本"), 0),
-    **dict.fromkeys(("上个", "上個", "上", "先", "每个", "每個", "每", "毎", "隔周", "隔"), None),
+    **dict.fromkeys(
+        ("上个", "上個", "上", "先", "每个", "每個", "每", "毎", "隔周", "隔"), -1
+    ),  # which is left out, since it lies behind
 }
-_WHICH: Final = (
-    "(下下个|下下個|下下|下个|下個|下|再来|来|今|这个|這個|这|這|本|上个|上個|上|先|每个|每個|每|毎|隔周|隔)"
-)
-_BASE: Final = any_of(WEEKDAYS, {word: 0 for word in DAYS_ON if word.isascii()})
+_WHICH: Final = f"({any_of(_WHICH_ONE)})"
+_WEEKDAY: Final = f"({any_of(WEEKDAYS)})"
+_BASE: Final = any_of(WEEKDAYS, _LATIN_DAYS)
 _COUNTED: Final = f"{NUMBER.replace('(', '(?P<count>', 1)} {UNIT.replace('(', '(?P<unit>', 1)}"
 _NEXT_WEEK: Final = r"(?:next week|nachste[rn]? woche|(?:de )?la (?:semaine prochaine|semana que viene|proxima semana))"
-_LATIN_DAYS: Final = {word: 0 for word in DAYS_ON if word.isascii() and word not in {"morgen", "manana"}}
 _WITH_DAY: Final = rf"(?:\b(?:{any_of(WEEKDAYS)}),? (?:the |den |dem )?)?"
-_DATES: Final[tuple[Expression, ...]] = (
+_DAYS: Final = rf"(?:(?P<first>\d{{1,2}}){_ENDING}{_TO})?(?P<day>\d{{1,2}}){_ENDING}"
+_DATED: Final[Mapping[str, Resolve]] = {
+    rf"{_WITH_DAY}\b(?P<year>{WRITTEN_YEAR})-(?P<month>\d\d)-(?P<day>\d\d)\b": _dated,
+    rf"{_WITH_DAY}(?<![\d.])(?P<day>\d{{1,2}})\.(?P<month>\d{{1,2}})\.(?P<year>{WRITTEN_YEAR})?(?!\d)": _dated,
     (
-        re.compile(rf"{_WITH_DAY}\b({WRITTEN_YEAR})-(\d\d)-(\d\d)\b"),
-        lambda match, today: _date(match[3], int(match[2]), match[1], today),
-    ),
-    (
-        re.compile(rf"{_WITH_DAY}(?<![\d.])(\d{{1,2}})\.(\d{{1,2}})\.({WRITTEN_YEAR})?(?!\d)"),
-        lambda match, today: _date(match[1], int(match[2]), match[3], today),
-    ),
-    (
-        re.compile(rf"(?:({WRITTEN_YEAR})年)?(?<!\d)(\d{{1,2}})月(\d{{1,2}})[日号號](?: ?\(?(?:周|週|星期|.曜).\)?)?"),
-        lambda match, today: _date(match[3], int(match[2]), match[1], today),
-    ),
-    (
-        re.compile(
-            rf"{_WITH_DAY}\b(?P<first>\d{{1,2}}){_ENDING}{_TO}(?P<last>\d{{1,2}}){_ENDING} {_OF_MONTH}\b{_IN_YEAR}"
-        ),
-        _dates,
-    ),
-    (
-        re.compile(
-            rf"{_WITH_DAY}\b{_OF_MONTH} (?P<first>\d{{1,2}}){_ENDING}{_TO}(?P<last>\d{{1,2}}){_ENDING}\b{_IN_YEAR}"
-        ),
-        _dates,
-    ),
-    (
-        re.compile(rf"{_WITH_DAY}\b{_ORDINAL} (?:of |de )?({any_of(MONTHS)})\b{_IN_YEAR}"),
-        lambda match, today: _date(match[1], MONTHS[match[2]], match[3], today),
-    ),
-    (
-        re.compile(rf"{_WITH_DAY}\b({any_of(MONTHS)}) (?:the )?{_ORDINAL}(?![\d:]){_IN_YEAR}"),
-        lambda match, today: _date(match[2], MONTHS[match[1]], match[3], today),
-    ),
-)
+        rf"(?:(?P<year>{WRITTEN_YEAR})年)?(?<!\d)(?P<month>\d{{1,2}})月(?P<day>\d{{1,2}})[日号號]"
+        r"(?: ?\(?(?:周|週|星期|.曜).\)?)?"
+    ): _dated,
+    rf"{_WITH_DAY}\b{_DAYS} {_OF_MONTH}\b{_IN_YEAR}": _dated,
+    rf"{_WITH_DAY}\b{_OF_MONTH} (?:the )?{_DAYS}(?![\d:]){_IN_YEAR}": _dated,
+}
 """What names dates, the closer expressions first, and the periods by the day when it is said."""
 
 _AT_THE_WEEKEND: Final = re.compile(
     rf"\b(?:the|my|our|on|over|am|das|mein|unser|{THIS}|le|mon|el|mi) (?:weekend|wochenende|week-end|fin de semana)\b"
     r"(?! (?:pasad|dernier))|(?<![上下每毎个個])[周週]末"
 )
-_EXPRESSIONS: Final[tuple[Expression, ...]] = (
+_OF_NEXT_YEAR: Final[Mapping[str, Resolve]] = {
     (
-        re.compile(
-            rf"(?:\b(?P<day>\d{{1,2}}){_ENDING} |\b{_PART_OF_MONTH})?\b{_OF_MONTH}(?: (?P<day_>\d{{1,2}}){_ENDING})?,? "
-            rf"(?:{_NEXT_YEAR}|(?P<last>{LAST_YEAR}))\b"
-        ),
-        _of_next_year,
+        rf"\b(?:(?P<day>\d{{1,2}}){_ENDING} |{_PART_OF_MONTH})?\b{_OF_MONTH}(?: (?P<day_>\d{{1,2}}){_ENDING})?,? "
+        rf"(?:(?P<next>{_NEXT_YEAR})|(?P<last>{LAST_YEAR}))\b"
+        rf"|(?P<next_>[明来]年)の?(?P<month_>{_CJK_MONTH})月(?:(?P<day__>\d{{1,2}})[日号號])?"
+    ): _dated,
+}
+_BY_NUMBER: Final[Mapping[str, Resolve]] = {
+    (
+        rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)(?:{_TO}\d{{1,2}}(?:st|nd|rd|th|\.))? (?:(?:try|attempt|time|place|floor"
+        r"|grade|gear|base|class|row|street|avenue|round|platz|klasse|stock|rang|century|centuries)\b"
+        r"|to last\b|in the (?:league|table|race)\b)"
+    ): lambda _, __: None,  # counted as days are
+    (
+        rf"{_WHICH}个?月の?(\d{{1,2}})[日号號]|\b(\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of |du |del )?"
+        r"(?:next month|nachsten monats|mois prochain|mes que viene|proximo mes)\b"
+    ): _day_of_that_month,
+    (
+        r"\b(\d{1,2})(?:st|nd|rd|th|\.) ?(?:to|until|till|bis|-|–) ?(?:the |zum )?(\d{1,2})(?:st|nd|rd|th|\.)"
+        r"(?!\d)"
+    ): _day_of_month,
+    (
+        rf"{_WITH_DAY}\b(?:on|by|until|before|the|am|zum|bis|den|dem|le|el|el dia) (?:the )?(\d{{1,2}})"
+        rf"(?:st|nd|rd|th|\.)(?!\d)"
+        rf"|\b(?:le|el|el dia) (?:(?:{any_of(WEEKDAYS)}) )?(\d{{1,2}})\b(?! ?(?:h|:|%|euro))"
+    ): _day_of_month,
+}
+_BY_WORDS: Final[Mapping[str, Resolve]] = {
+    (
+        rf"\b(?:(?<!once )(?<!twice )(?<!times )(?<!days )(?<!hours )(?<!every )(?P<lasts>for )?{_COUNTED} "
+        rf"(?:from|(?<=week )on|(?<=weeks )on) (?P<base>{_BASE})|(?<!last )(?P<base_>{_BASE}) "
+        rf"(?:(?:in|dentro de) {_COUNTED.replace('>', '_>')}|week(?! \d)|en (?:huit|quinze)))\b"
+    ): _days_from,
+    (
+        rf"\b{_WEEKDAY},? (?:of |in |der )?{_NEXT_WEEK}\b|\b{_NEXT_WEEK},? (?:on |am |el )?{_WEEKDAY}\b"
+    ): lambda match, today: _weekday(WEEKDAYS[given(match)[0]], today, week=1),
+    (
+        rf"\b(?:{_NEXT}s?|prochaine?s|(?<!ed )within) {NUMBER} {UNIT}\b(?! (?:\w+ )?(?:was|were|went|had|did)\b)"
+        rf"|\b{NUMBER} prochaine?s {UNIT}\b"
+    ): lambda match, today: Period(today, _on(days_of(*given(match)), today).until),
+    rf"\b(?:in|dans|en|dentro de) (?:{NUMBER}|{_SOME}) {UNIT}\b|\b{NUMBER} {UNIT} from (?:now|today)\b": _in_some,
+    rf"\b(?:ubernachste[nrsm]? {UNIT}|{UNIT} after next)\b": lambda match, today: back(
+        UNITS[given(match)[0]], -2, today
     ),
-    (re.compile(rf"[明来]年の?(?P<month>{_CJK_MONTH})月(?:(?P<day>\d{{1,2}})[日号號])?"), _of_next_year),
-    *_DATES,
-    (
-        re.compile(
-            rf"(?<!once )(?<!twice )(?<!times )(?<!days )(?<!hours )(?<!every )\b(?P<lasts>for )?{_COUNTED} "
-            rf"(?:from|(?<=week )on|(?<=weeks )on) (?P<base>{_BASE})\b"
-            rf"|\b(?P<base_>{_BASE}) (?:in|dentro de) {_COUNTED.replace('>', '_>')}\b"
-            rf"|(?<!last )\b(?P<base__>{_BASE}) (?:week(?! \d)|en (?:huit|quinze))\b"
-        ),
-        _days_from,
-    ),
-    (
-        re.compile(
-            rf"\b({any_of(WEEKDAYS)}),? (?:of |in |der )?{_NEXT_WEEK}\b"
-            rf"|\b{_NEXT_WEEK},? (?:on |am |el )?({any_of(WEEKDAYS)})\b"
-        ),
-        lambda match, today: _weekday(WEEKDAYS[given(match)[0]], today, week=1),
-    ),
-    (
-        re.compile(
-            rf"\b(?:{_NEXT}s?|prochaine?s|(?<!ed )within) {NUMBER} {UNIT}\b(?! (?:\w+ )?(?:was|were|went|had|did)\b)"
-            rf"|\b{NUMBER} prochaine?s {UNIT}\b"
-        ),
-        lambda match, today: Period(today, _on(days_of(*given(match)), today).until),
-    ),
-    (
-        re.compile(rf"\b(?:in|dans|en|dentro de) (?:{NUMBER}|{_SOME}) {UNIT}\b|\b{NUMBER} {UNIT} from (?:now|today)\b"),
-        _in_so_many,
-    ),
-    (re.compile(rf"(?:{CJK_NUMBER}|([几幾数]))(?:个|個)?{CJK_UNIT}(?:之|以)?[后後]"), _in_so_many),
-    (
-        re.compile(
-            rf"{_WHICH}个?月の?(\d{{1,2}})[日号號]|\b(\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of |du |del )?"
-            r"(?:next month|nachsten monats|mois prochain|mes que viene|proximo mes)\b"
-        ),
-        _day_of_that_month,
-    ),
-    (
-        re.compile(rf"\b(?:ubernachste[nrsm]? {UNIT}|{UNIT} after next)\b"),
-        lambda match, today: back(UNITS[given(match)[0]], -2, today),
-    ),
-    (
-        re.compile(rf"\b(?:{_NEXT} {THING}|{THING} (?:prochaine?|proxim[oa]|que viene|qui vient))\b"),
-        lambda match, today: _thing(given(match)[0], today, is_next=True),
-    ),
-    (re.compile(rf"\b{THIS} {THING}\b"), _this),
-    (
-        re.compile(rf"\b(?:{any_of(_LATIN_DAYS)})\b|{_NO_TOMORROW}\b(?:morgen|manana)\b"),
-        lambda match, today: _on(DAYS_ON[match[0]], today),
+    rf"\b(?:{_NEXT} {THING}|{THING} (?:prochaine?|proxim[oa]|que viene|qui vient))\b": _thing,
+    rf"\b{THIS} {THING}\b": _this,
+    rf"\b(?!morgen|manana)(?:{any_of(_LATIN_DAYS)})\b|{_NO_TOMORROW}\b(?:morgen|manana)\b": _day_on,
+    rf"\b{_WEEKDAY}{_TO}{_WEEKDAY}\b": lambda match, today: Period(
+        (first := _weekday(WEEKDAYS[match[1]], today)).since, _weekday(WEEKDAYS[match[2]], first.since).until
     ),
     (
-        re.compile(any_of({word: 0 for word in DAYS_ON if not word.isascii()})),
-        lambda match, today: _on(DAYS_ON[match[0]], today),
-    ),
+        rf"\b(?:({_NOT_AHEAD}) )?{_WEEKDAY}\b(?! (?:dernier|passe|pasado))"
+        r"(?:,? (\d{1,2})(?:st|nd|rd|th|\.)(?!\d))?"
+        r"|\b(?:the|am|ce|el|on|over) (weekend|wochenende|week-end|fin de semana)\b(?! (?:pasad|dernier))"
+    ): _bare,
     (
-        re.compile(
-            r"\b(\d{1,2})(?:st|nd|rd|th|\.) ?(?:to|until|till|bis|-|–) ?(?:the |zum )?(\d{1,2})(?:st|nd|rd|th|\.)"
-            r"(?!\d| (?:place|floor|grade|gear|base|century|class|row|street|avenue|round|platz|klasse|stock|rang)\b)"
-        ),
-        _day_of_month,
-    ),
+        rf"\b(?:end of|ende) (?:the |this |des |der )?(?!day|ans?\b){UNIT}\b|\b(monats|jahres)ende\b"
+        r"|\b(?:fin d[eu]|fin(?:al)?es de) (?:l')?(mois|annee|mes|ano)\b"
+    ): _end_of,
     (
-        re.compile(
-            rf"{_WITH_DAY}\b(?:on|by|until|before|the|am|zum|bis|den|dem|le|el|el dia) (?:the )?(\d{{1,2}})"
-            r"(?:st|nd|rd|th|\.)(?!\d)"
-            rf"|\b(?:le|el|el dia) (?:(?:{any_of(WEEKDAYS)}) )?(\d{{1,2}})\b(?! ?(?:h|:|%|euro))"
-            r"|(?<![\d月])(?<!あと)(\d{1,2})[日号號](?!間)"
-        ),
-        _day_of_month,
-    ),
-    (re.compile(rf"\b({any_of(WEEKDAYS)}),? (\d{{1,2}})(?:st|nd|rd|th|\.)(?!\d)"), _weekday_of_date),
-    (re.compile(rf"\b({any_of(WEEKDAYS)}){_TO}({any_of(WEEKDAYS)})\b"), _weekdays),
-    (re.compile(rf"\b(?:({_NOT_AHEAD}) )?({any_of(WEEKDAYS)})\b(?! (?:dernier|passe|pasado))"), _bare_weekday),
-    (
-        re.compile(r"\b(?:the|am|ce|el|on|over) (?:weekend|wochenende|week-end|fin de semana)\b(?! (?:pasad|dernier))"),
-        lambda match, today: None if is_past(match) else back(WEEKEND, 0, today),
-    ),
-    (re.compile(rf"{_WHICH}?(?:[周週]|星期|礼拜|禮拜)([一二三四五六日天])"), _cjk_weekday),
-    (re.compile(rf"(?:{_WHICH}週の?)?([月火水木金土日])曜"), _cjk_weekday),
-    (re.compile(rf"{_WHICH}?(?:週の)?[周週]末"), partial(_cjk_unit, WEEKEND)),
-    (re.compile(rf"{_WHICH}(?:[周週]|星期)"), partial(_cjk_unit, WEEK)),
-    (re.compile(rf"{_WHICH}月"), partial(_cjk_unit, MONTH)),
-    (re.compile("[明来]年(?:年?[底末])?"), lambda _, today: back(YEAR, -1, today)),
-    (
-        re.compile(
-            rf"\b(?:end of|ende) (?:the |this |des |der )?(?!day|ans?\b){UNIT}\b|\b(monats|jahres)ende\b"
-            r"|\b(?:fin d[eu]|fin(?:al)?es de) (?:l')?(mois|annee|mes|ano)\b"
-            r"|(?<![\d一二三四五六七八九十去昨每毎])(?<![去昨明每毎]年)([月年])[底末]"
-        ),
-        lambda match, today: _part_of(match[0], back(UNITS[given(match)[0]], 0, today)),
-    ),
-    (
-        re.compile(
-            rf"\b{_PART_OF_MONTH}({any_of(MONTHS)})(?: (?:and|or|und|oder|et|ou|y|o) ({any_of(MONTHS)}))?\b"
-            rf"(?!(?:,| of| de| del)? {WRITTEN_YEAR})"
-            rf"|(?<!\d)(?<![\d去昨前每毎]年)({_CJK_MONTH})月(?!\d)[底末]?"
-        ),
-        _months_soon,
-    ),
-)
-"""The same, and what names days by the clock."""
+        rf"\b{_PART_OF_MONTH}({any_of(MONTHS)})(?: (?:and|or|und|oder|et|ou|y|o) ({any_of(MONTHS)}))?\b"
+        rf"(?!(?:,| of| de| del)? {WRITTEN_YEAR})"
+    ): _months_soon,
+}
+_CJK: Final[Mapping[str, Resolve]] = {
+    rf"(?:{CJK_NUMBER}|([几幾数]))(?:个|個)?{CJK_UNIT}(?:之|以)?[后後]": _in_some,
+    r"(?<![\d月])(?<!あと)(\d{1,2})[日号號](?!間)": _day_of_month,
+    any_of(DAYS_ON.keys() - _LATIN_DAYS): _day_on,
+    rf"{_WHICH}?(?:[周週]|星期|礼拜|禮拜)([一二三四五六日天])|(?:{_WHICH}週の?)?([月火水木金土日])曜": _cjk_weekday,
+    rf"{_WHICH}?(?:週の)?([周週]末)|{_WHICH}([周週]|星期|月)": _cjk_unit,
+    "[明来]年(?:年?[底末])?": lambda _, today: back(YEAR, -1, today),
+    r"(?<![\d一二三四五六七八九十去昨每毎])(?<![去昨明每毎]年)([月年])[底末]": _end_of,
+    rf"(?<!\d)(?<![\d去昨前每毎]年)({_CJK_MONTH})月(?!\d)[底末]?": _months_soon,
+}
+_DATES: Final = compiled(_DATED)
+_EXPRESSIONS: Final = {
+    (has_digits, is_cjk): compiled(
+        {**_OF_NEXT_YEAR, **({**_DATED, **_BY_NUMBER} if has_digits else {}), **_BY_WORDS, **(_CJK if is_cjk else {})}
+    )
+    for has_digits in (False, True)
+    for is_cjk in (False, True)
+}
+"""All that a text may name, by whether it has digits, and characters of Chinese or Japanese."""

@@ -23,22 +23,22 @@ _PLAN_VERB: Final = (
     r"\w*(?:booked|scheduled|arranged|ordered|planned|reserved|poned|(?<!re)signed|registered|asked|confirmed"
     r"|accepted|offered|promised|decided|wanted|hoped|mentioned|noticed|learned|reminded|needed|used|applied"
     r"|invited|organi[sz]ed|fancied|suggested|proposed|requested|picked|received|reali[sz]ed|assumed|explained|replied"
-    r"|emailed|texted)\b"
+    r"|emailed|texted|approved|added|extended|shortened|announced|warned|predicted|insisted)\b"
 )
 _NO_SUBJECT: Final = (
-    r"(?:am|is|are|was|were|be|being|been|have|has|had|having|got|get|gets|getting|needs?|wants?|will|would|can|could"
-    r"|should|must|may|might|going|gonna|to|let|keep|please|no|not|if|when|once|until|with|without|for|\w+n'?t|im|ill"
-    r"|ive|(?:i|we|you|he|she|it|they|that|there|what|who)'\w+|(?:he|she|it|there|what|that)s|(?:the|wh)ere)"
+    r"(?:am|is|are|was|were|be|being|been|have|has|had|having|g[eo]ts?|getting|needs?|wants?|will|(?:w|c|sh)ould|can"
+    r"|must|may|might|to|not?|if|when|with|for|\w+n'?t|im|ill|(?:i|we|you|he|she|it|they|that|there|what|who)'\w+"
+    r"|(?:he|she|it|there|what|that)s|there)"
 )
 """What stands in no subject: behind it a form in "-ed" may be of a plan: "I'm getting my hair coloured on Friday"."""
-_DETERMINER: Final = r"(?:the|an?|my|our|your|his|her|their|its|this|some|any|all|every|newly|so|too|very|as|how)"
+_OBJECT: Final = r"(?:the|my|our|your|his|her|their|its|me|us|him|them|it)"
 _HAPPENED: Final = (
-    rf"(?:died|tied|lied|(?!{_PLAN_VERB}|(?:re)?(?:closed|fixed|checked|released|serviced|cleaned|collected|delivered"
-    r"|placed|installed|moved|submitted|filed|finished|changed|blocked|switched|turned off|disconnected|fitted|emptied"
-    r"|approved|added|extended|shortened|volunteered|predicted|warned|insisted|preferred"
-    r"|expected|required|guaranteed|announced|cancell?ed|limited|united|hundred|alfred|ahmed|moh\w+ed|jared)\b)"
-    rf"\w{{2,}}[^\We]ed{_OF_PLANS}|began|blew|broke|built|burst|caught|fell|felt|grew|lost|rang|sold|spoke|stole|stood"
-    r"|taught|threw|took(?! (?:\w+ )?(?:appointment|day|shift))|woke|won)\b"
+    rf"(?:died|(?!{_PLAN_VERB}|(?:re)?(?:closed|fixed|checked|released|serviced|cleaned|collected|delivered|placed|removed"
+    r"|installed|moved|submitted|filed|finished|changed|blocked|switched|turned off|disconnected|fitted|emptied|sorted"
+    r"|painted|pulled|roasted|repaired|volunteered|preferred|expected|required|guaranteed|cancell?ed|limited|united"
+    rf"|hundred|alfred|jared|\w*hamm?ed|ahmed)\b)\w{{2,}}[^\We]ed{_OF_PLANS}"
+    rf"|(?!{_PLAN_VERB})(?:\w{{2,}}[^\We]ed|cut|hurt) {_OBJECT}{_OF_PLANS}|took(?! (?:\w+ )?(?:appointment|day|shift))"
+    r"|began|blew|broke|built|burst|caught|fell|felt|grew|lost|rang|sold|spoke|stole|stood|taught|threw|quit|woke|won)\b"
 )
 """A past verb, behind a noun: none that stands there as often for what is to be done: "Shop closed on Friday"."""
 _PARTICIPLE: Final = (
@@ -47,19 +47,18 @@ _PARTICIPLE: Final = (
     r"(?!\w*(?:essen|unterricht|fest|kirchen|lingen)\b)\w+(?:t|en)|unternommen|besucht|verloren"
     r"|gegessen|verpasst|bestanden|verbracht|erledigt|repariert)(?=\W*$)"
 )
-_NO_PRETERITE: Final = (
-    r"(?!(?:heu|moch|konn|soll|muss|durf|woll|leu|gas|bit|kar|tor|tan|kis|lis|hut|lich|war|star|tes|ra|be|\w+(?:tor|kar)"
-    r"|\w*(?:ei|mie|bie|tre|hal|heira)|letz|ers|zwei|drit|nachs|bes|al|bun)te\b)"
+_BY_DAY: Final = (
+    r"(?!(?:heu|moch|konn|soll|muss|durf|woll|war|star|tes|ra|\w*(?:ei|mie|bie|tre|hal|heira)|bit|letz|ers|drit|nachs|bes"
+    r"|al|bun)te\b)\w{3,}te|lief|lag|lagen|fiel|stand|half|gab|ass|liess"
 )
-"""German words in "-te" by a day that are no verbs of the past: wishes and nouns."""
+"""German verbs of the past beside a day: no wishes, present of verbs in "-ten", nor numbers."""
 _PAST: Final = """
-had went saw met ate came slept swam ran flew drove rode drank sang broke spent wrote wore threw
-didn't couldn't wasn't weren't hadn't
+had went saw met ate came slept overslept swam sank ran flew drove rode drank sang broke spent wrote wore threw fought
+bit forgot burnt hid didn't couldn't wasn't weren't hadn't
 hatte hatten waren besuchte besuchten kam kamen ging gingen fuhr fuhren blieb blieben traf trafen flog flogen schlief
 begann begannen starb starben rief riefen fand sprach sah sahen nahm verlor gewann schrieb
 etais etait etions etaient avais avait avions avaient
 fui fuimos fue fueron hice hicimos hizo vi vimos vio estuve estuvimos estuvo tuve tuvimos tuvo comi comimos llovio vino
-compre lleve trabaje
 """
 """What tells of the past by itself, in four languages."""
 _PAST_VERB: Final = re.compile(
@@ -68,24 +67,25 @@ _PAST_VERB: Final = re.compile(
     rf"|(?:gave|bought|made){_OF_PLANS}"
     rf"|(?<!ve )(?<!ve i )(?<!ve we )(?<!'s )(?<!has )got(?! (?:\w+ ){{0,2}}{_ARRANGED}){_OF_PLANS}"
     rf"|(?:i|we|you|he|she|it|they) (?:\w+ly )?(?!{_PLAN_VERB})\w+[^\We]ed"
+    rf"|\A(?!{_PLAN_VERB})\w+[^\We]ed (?=(?:{_OBJECT}|an?|in|at|with) \w)"
     rf"|(?:\A|\b(?:i|we|you|he|she|it|they) (?:\w+ly )?)(?:took{_OF_PLANS}|lost|won|left|fell|felt|sold|woke|taught)"
-    rf"|(?:\A|(?<=\Aon ; )|(?<=\A; ))(?:(?!{_NO_SUBJECT} )[\w']+ ){{0,3}}(?!(?:{_NO_SUBJECT}|{_DETERMINER}|i|we|you"
-    rf"|he|she|it|they) )[\w']+ (?:\w+ly )?{_HAPPENED}"
+    rf"|(?:\A|(?<=\Aon ; )|(?<=\A; ))(?:(?!{_NO_SUBJECT} )[\w']+ ){{0,3}}(?!(?:{_NO_SUBJECT}|{_OBJECT}|an?|newly|i|we"
+    rf"|you|he|she|it|they) )[\w']+ (?:\w+ly |on ; )?{_HAPPENED}"
     r"|(?:told|asked|called) (?:me|us|him|her|them)(?= on ;)"
-    rf"|(?<!ich )(?<!\A){_NO_PRETERITE}\w{{3,}}te(?= am ;)|(?<=am ; ){_NO_PRETERITE}\w{{3,}}te(?! ich\b)"
-    r"|(?:ich|er|sie|es|nutzer(?:in)?|user) war|war (?:ich|er|sie|es|wir)"
+    rf"|(?<!\A)(?:{_BY_DAY})(?= (?:(?:ich|er|sie|es|wir|mich|uns|ihn|ihr) )?am ;)|(?<=am ; )(?:{_BY_DAY})"
+    r"|(?<!the )(?<!star )war(?! (?:museum|and|film))"
     rf"|(?:habe?|haben|hat) (?:[^.?\s]+\s+){{0,16}}{_PARTICIPLE}|(?:bin|sind)(?: [^.?\s]+){{0,9}} {_PARTICIPLE}"
     r"|was ist (?:[^.?\s]+\s+){0,16}(?:passiert|geschehen|gewesen)(?=\W*$)"
     r"|(?:j'ai|avons|\ba|ont) (?:fait|vu|mange|pris(?! (?:un )?rendez)|eu|plu|bu|lu|perdu|recu|achete|dormi|couru|joue"
-    r"|visite|rencontre|travaille|fini|passe)"
-    r"|(?:j'ai|on a|nous avons|(?:il|elle) a|(?:ils|elles) ont) ete"
-    r"|(?:suis|est|sommes|sont) (?:all|rest|rentr|tomb|arriv)ee?s?"
-    r"|(?:je suis|on est|nous sommes) (?:sorti|parti|venu)e?s?)\b(?! para)"
+    r"|visite|rencontre|travaille|fini|passe|ete(?! (?:invit|decid|convoqu|report|deplac|annul)))"
+    r"|(?:suis|est|sommes|sont) (?:all|rest|rentr|tomb|arriv|sorti|parti|venu|mort)e?e?s?)\b(?! para)"
 )
 _SENTENCE: Final = r"(?<!\d)(?<!\b[dms][rst])(?<!\bmrs)(?<!\.[a-z])(?:[.!?:]|(?<! );) |\n"  # " ; " is what was taken
-_SO: Final = r"so(?= (?:i|we|he|she|it|they|you|the|my|our|there|no)\b)"
 _PIECES: Final = (
-    re.compile(rf"{_SENTENCE}|, | (?:and|but|{_SO}|that|und|aber|et|mais|y|pero|que) "),
+    re.compile(
+        rf"{_SENTENCE}|, | (?:and|but|(?<!\b(?:to|at|in|of|by) )that|und|aber|weil|et|mais|y|pero|que|porque) "
+        r"| so (?=(?:i|we|he|she|it|they|you|the|my|our|there|no)\b)"
+    ),
     re.compile(_SENTENCE),
 )
 """What stands between clauses, and between sentences."""
@@ -93,9 +93,9 @@ _PIECES: Final = (
 _AND: Final = "and ", "und ", "et ", "y "
 _FOR_A_DAY: Final = re.compile(
     r"\b(?:by|about|of|\w+ed (?:until|till)|for|to|took|auf|fur|pour|para|al?) (?:the |next |el |den )?\Z"
-    r"|\b(?:due|starting) (?:on |by )?\Z"
-    r"|\b(?:to|with) [\w']+ about \Z|\bcouldn't [^.;]*until \Z"
-    r"|\b(?:(?:for|about) (?:the|my|our|his|her)|about) [\w']+ on \Z"
+    r"|\b(?:due|starting) (?:on |by )?\Z|\bcouldn't [^.;]*until \Z"
+    r"|\b(?:(?:for|about|pour|para|fur) (?:the|my|our|his|her|l[ae]|el|los|las|das|den|die|mi|mon|ma)|about) [\w']+"
+    r" (?:on|de|du|del|am) \Z|\b(?:pour|para) l'\w+ de \Z"
     r"|\b(?:gave|offered) (?:me|us|him|her|them) \Z|\b(?:me|us|him|her|them) (?:in|down) (?:on )?\Z"
 )
 """What stands before a day that something is moved to, or that is taken off."""
@@ -105,6 +105,7 @@ _YET: Final = re.compile(
     r"|(?:who|and) (?:start|come|play|begin|arrive|leave|land)s|(?:s?he|it)'?s|i'?m|\w+'(?:ll|re))\b"
 )
 """Between a past verb and a day it tells of what is to come: "He called to say he can't come on Friday"."""
+_ASIDE: Final = re.compile(r", [^,;]+, (?=\w* ?\Z)")
 _BECAUSE: Final = re.compile(r" (?:because|cause|cuz|if) ")
 
 _NEAR: Final = 120  # characters of a clause or sentence before and behind a day
@@ -127,18 +128,18 @@ _CJK_PAST: Final = re.compile(
 )
 """What stands behind a day of the week that is told in the past, and is nothing arranged."""
 
-
+_SPANISH_DAY: Final = re.compile(r"(?i)\b(?:lunes|martes|mi[eé]rcoles|jueves|viernes|s[aá]bado|domingo)\b")
 _PRETERITE: Final = re.compile(
-    r"\b(?!(?:(?:caf|jos|beb|porqu|comit|chal|ren|chlo)é|\w+[aeid]ré|inscribí|convocó|(?:aqu|all)í"
-    r"|(?:reserv|qued|confirm|apunt|cambi|invit|ped|pid)[éíó])\b)"
-    r"\w{3,}[éíó]\b",
-    re.IGNORECASE,
+    r"(?i)\b(?!(?:(?:caf|jos|beb|porqu|comit|chal|ren|chlo)é|\w+[aeid]ré|(?:aqu|all|inscrib)í"
+    r"|(?:reserv|qued|confirm|apunt|cambi|invit|ped|pid|convoc)[éíó])\b)\w{3,}[éíó]\b"
 )
-_SPANISH_DAY: Final = re.compile(r"\b(?:lunes|martes|mi[eé]rcoles|jueves|viernes|s[aá]bado|domingo)\b", re.IGNORECASE)
+_WISH: Final = re.compile(r"(?i)\b(?:hätte|wäre|würde|bräuchte)n?\b")
+_NOUN: Final = re.compile(r"(?<=\w )([A-ZÄÖÜ]\w+t)e\b")
 
 
-def with_preterites(text: str) -> str:
-    """A text with "fue" for Spanish verbs of which only the accent tells that they are no present: "llegó"."""
+def by_spelling(text: str) -> str:
+    """A text with "fue" for Spanish preterites, as "llegó", "kann" for German wishes, and no nouns in "-te"."""
+    text = _NOUN.sub(r"\1", _WISH.sub("kann", text))
     return _PRETERITE.sub("fue", text) if _SPANISH_DAY.search(text) else text
 
 
@@ -153,11 +154,10 @@ def is_past(match: re.Match[str]) -> bool:
         rest = text[start : match.start()], _BECAUSE.split(text[match.end() : behind.start() if behind else last])[0]
         piece = ";".join(rest)
         if past := _PAST_VERB.search(piece):
-            return not _YET.search(rest[0], past.end())
-        is_of_list = text[:start].endswith(_AND) or piece.startswith(_AND)
-        if _OWN_VERB.search(piece) or (_BESIDE_DAYS.sub("", piece) and not is_of_list):
-            return False
-    return _PAST_VERB.search(text) is not None
+            return not _YET.search(_ASIDE.sub(", ", rest[0][past.end() :]))
+        if _OWN_VERB.search(piece) or (_BESIDE_DAYS.sub("", piece) and not text[:start].endswith(_AND)):
+            break
+    return False
 
 
 def is_past_by_what_follows(match: re.Match[str]) -> bool:

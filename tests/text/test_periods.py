@@ -91,6 +91,11 @@ def test_the_first_of_the_year_and_the_last_of_february_are_counted_from():
     assert told("last weekend", datetime(2026, 3, 1, tzinfo=UTC)) == [("2026-02-21", "2026-02-23")]
 
 
+def test_on_a_sunday_the_last_week_may_be_the_one_that_ends():
+    sunday = datetime(2026, 3, 8, 20, tzinfo=UTC)
+    assert told("What did I do last week?", sunday) == [("2026-02-23", "2026-03-02"), ("2026-03-02", "2026-03-09")]
+
+
 def test_days_are_those_of_the_time_zone_of_the_moment():
     late = datetime(2026, 3, 4, 23, 30, tzinfo=timezone(timedelta(hours=-5)))
     assert told("today", late) == [("2026-03-04", "2026-03-05")]

@@ -337,6 +337,10 @@ def test_days_of_no_month_are_all_between_them(text):
     assert told(text) == [("2026-03-25", "2026-03-29")]
 
 
+def test_the_31st_is_of_the_next_month_that_has_one():
+    assert told("We move out on the 31st", datetime(2026, 2, 10, tzinfo=UTC)) == [("2026-03-31", "2026-04-01")]
+
+
 def test_next_friday_is_in_a_week_if_today_is_one():
     (only,) = days_ahead("The show is next Friday", today=SAID + timedelta(days=2))
     assert f"{only.since:%Y-%m-%d}" == "2026-03-13"
@@ -409,7 +413,7 @@ NUMBERS = ["12", "3.", "4th", "2026", "12.5", "v1.2", "E-4071", "le", "el", "dí
 @example("on the 6th")
 @example("el día 6")
 def test_the_first_look_at_a_text_leaves_out_no_day(text):
-    every = plans.named(plans.plain(text), plans._EXPRESSIONS, plans.midnight(SAID))
+    every = plans.named(plans.plain(text), plans._EXPRESSIONS[True, True], plans.midnight(SAID))
     assert days_ahead(text, today=SAID) == tuple(each for each in every if each.until > plans.midnight(SAID))
 
 
@@ -422,7 +426,7 @@ def test_messages_with_days_ahead_are_told_to_have_a_time(text):
 RELATIVE = """
 User has a dentist appointment tomorrow|User moved to Lyon last year|User started a new job two weeks ago|Meeting on Friday
 User is going to Rome next week|User's exam is in March|User was ill yesterday|User is on holiday this week
-User works on Friday|User is in Rome from Monday to Friday|Zahnarzt am 3.12. um neun|User usually runs, but not tomorrow
+User works on Friday|User was ill at the weekend|User is in Rome from Monday to Friday|Zahnarzt am 3.12. um neun|User usually runs, but not tomorrow
 User is in Rome Monday to Friday (5 days)|User's son has a school trip Monday to Friday|User is at the open source fair Monday to Friday
 User is off work Monday to Friday|用户周一到周五不上班|User takes off at 9 a.m. and is in Rome Monday to Friday|User's favourite band plays on Friday|User pays rent every month, and flies on Friday
 User always forgets that the dentist is on Friday|User usually runs, but has the dentist on Friday|User's monthly report is due on Friday
@@ -500,3 +504,41 @@ def test_what_is_to_be_done_by_a_day_or_about_it_is_a_plan(text, since):
 )
 def test_what_else_a_clause_says_leaves_it_past(text):
     assert told(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Our house is from the 18th century", "I live on 5th street", "We dropped from 3rd to 8th in the league"),
+        *("Ben geht in die 3. bis 4. Klasse", "The 2nd to last page", "In the 19th to 20th centuries"),
+    ],
+)
+def test_what_is_counted_as_days_are_is_none(text):
+    assert told(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("I met Ana, who is a nurse, on Friday", "passed my exam on friday", "Watched a movie on Friday"),
+        *("The landlord finally fixed the heating on Monday", "Kim cut her finger on Friday", "Kim quit on Friday"),
+        *("The concert on Friday rocked", "we went to that new place on friday", "Der Termin am Montag war gut"),
+        *("Am Freitag war Elternabend", "Am Freitag kochte ich", "Leo fiel am Samstag vom Rad"),
+        *("Herr Richter grüßte mich am Montag", "Ma grand-mère est morte samedi"),
+    ],
+)
+def test_what_was_done_is_no_plan_whoever_did_it(text):
+    assert told(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Nails painted Friday at 2", "They predicted rain on Friday", "Am Freitag Geräte zurückgeben"),
+        *("Am Freitag Malte treffen", "Ich hätte am Freitag Zeit", "J'ai été invité vendredi"),
+        *("Te llamé porque el viernes hay reunión", "Compré entradas para el concierto del viernes"),
+        "J'ai pris des billets pour le match de vendredi",
+    ],
+)
+def test_what_looks_like_the_past_may_be_a_plan(text):
+    assert told(text) == [("2026-03-06", "2026-03-07")]
