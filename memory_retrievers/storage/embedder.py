@@ -215,7 +215,6 @@ class StoreEmbedder:
         # Not set while the ledger's vectors may already be the new ones, and the embedder still the old one.
         self._settled = threading.Event()
         self._settled.set()
-        self.being_replaced = threading.Lock()
         _refuse_other_name(Fingerprint.noted(ledger.notes()), embedder.id)
 
     @property

@@ -29,8 +29,6 @@ _logger = logging.getLogger("memory_retrievers")
 PASSAGES_AT_ONCE: Final = EMBEDDED_TEXTS  # passages that are embedded and kept at a time: what a crash can lose
 LAST: Final = 32  # so many passages may be embedded while writers are held; twice as many with every further attempt
 
-_ALREADY: Final = "this store is being re-embedded already: wait until that is done"
-
 TOKENS_AT_ONCE: Final = 32
 """Passages that are embedded and written at a time: what a crash can lose, and what closing waits for."""
 
@@ -49,16 +47,11 @@ def reembed(store: MemoryStore, embedder: Embedder, *, progress: Progress | None
         ConfigurationError: Another thread or process is re-embedding this store, or it is read-only.
         EmbeddingError: The embedder failed; the store is as it was.
     """
-    if not store.embedder.being_replaced.acquire(blocking=False):
-        raise ConfigurationError(_ALREADY)
-    try:
-        with store.ledger.database.moving() as is_alone:
-            if not is_alone:
-                raise ConfigurationError(_ALREADY)
-            _move(store, ProbedEmbedder.probed(embedder, with_tokens=store.embedder.with_tokens), progress)
-        _rebuild(store)
-    finally:
-        store.embedder.being_replaced.release()
+    with store.ledger.database.alone("moving") as is_alone:
+        if not is_alone:
+            raise ConfigurationError("this store is being re-embedded already: wait until that is done")
+        _move(store, ProbedEmbedder.probed(embedder, with_tokens=store.embedder.with_tokens), progress)
+    _rebuild(store)
 
 
 def _move(store: MemoryStore, new: ProbedEmbedder, progress: Progress | None) -> None:

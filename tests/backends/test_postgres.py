@@ -222,7 +222,7 @@ def test_only_one_process_moves_a_store_to_another_embedder(postgres_url):
         AgentMemory.connect(postgres_url, embedder=HashEmbedder(), embedder_id="old") as other,  # as of a process
     ):
         memory.remember_fact(scope="user/1", fact="User lives in Lyon")
-        with inside(other).ledger.database.moving() as is_alone:
+        with inside(other).ledger.database.alone("moving") as is_alone:
             assert is_alone
             with pytest.raises(ConfigurationError, match="being re-embedded already"):
                 memory.reembed(HashEmbedder(64), embedder_id="new")

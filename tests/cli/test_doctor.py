@@ -79,7 +79,7 @@ def test_who_has_a_store_open_is_told_and_what_it_holds(store, diagnosed):
         assert datetime.fromisoformat(user["since"]) <= datetime.now(UTC)
         assert seen["tables"]["waiting_messages"] == 1
         if LOCKS_ARE_TOLD:
-            with inside(memory).ledger.database.moving():
+            with inside(memory).ledger.database.alone("moving"):
                 assert "the vectors, to make them anew" in diagnosed(store)[1]["users"][0]["holds"]
         memory.flush("c2")
     assert diagnosed(store)[1]["users"] == []

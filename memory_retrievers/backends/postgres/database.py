@@ -144,7 +144,6 @@ class Database:
         self._read_only = read_only
         self._process = os.getpid()
         self._local = threading.local()
-        self._feeding = threading.Lock()
         if type(pool_size) is not int or pool_size < LEAST_CONNECTIONS:
             raise ConfigurationError(
                 f"pool_size must be a whole number and at least {LEAST_CONNECTIONS}, not {pool_size!r}"
@@ -235,24 +234,8 @@ class Database:
         return None if begun is None else begun.states
 
     @contextmanager
-    def feeding(self) -> Iterator[None]:
-        """See ``sql.connection.Database``."""
-        self.require_writable()  # before a lock is touched, which a thread of the parent may have held at a fork
-        with self._feeding, self.alone("feeding", waits=True):
-            yield
-
-    @contextmanager
-    def moving(self) -> Iterator[bool]:
-        """See ``sql.connection.Database``."""
-        with self.alone("moving") as connection:
-            yield connection is not None
-
-    @contextmanager
     def alone(self, purpose: str, *, waits: bool = False) -> Iterator[Connection | None]:
-        """Open a session for work that one process does at a time; None if another does it and this one does not wait.
-
-        The lock would also be released with the process.
-        """
+        """See ``sql.connection.Database``; yields the session that holds the lock, which goes with it."""
         self.require_writable()
         with self.session() as connection:
             key = self._key_of("", purpose=purpose)

@@ -194,13 +194,12 @@ class Database(Protocol):
     def states_read(self) -> States | None:
         """States found in the :meth:`reading` or transaction of this thread, see ``Connection.states``."""
 
-    def feeding(self) -> AbstractContextManager[None]:
-        """Hold an exclusive lock across threads and processes while this lasts; no transaction waits for it."""
+    def alone(self, purpose: str, *, waits: bool = False) -> AbstractContextManager[object]:
+        """Hold the lock of a name, which no transaction waits for; yields nothing true if another holds it.
 
-    def moving(self) -> AbstractContextManager[bool]:
-        """Hold the lock for changing the store's vectors; yields False if another process holds it.
-
-        Threads of one process have a lock of their own. No transaction waits for either.
+        Args:
+            purpose: What one thread of all processes does at a time.
+            waits: Wait for whoever holds it, for some time.
         """
 
     @property

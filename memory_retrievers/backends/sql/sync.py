@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_retrievers.backends.sql.connection import Connection, Part, one
 from memory_retrievers.backends.sql.memories import PUT_NOTE
+from memory_retrievers.errors import BackendError
 from memory_retrievers.models.selection import ProjectedPassage
 from memory_retrievers.models.storage import (
     HELD_UNTIL,
@@ -39,9 +40,13 @@ class SQLOutbox(Part):
     Passages of invalidated facts are in no projection; those of expired memories are, with the moment they expire.
     """
 
-    def turn(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def turn(self) -> Iterator[None]:
         """Hold the exclusive right, across processes, to feed a projection: for one batch, or a restart."""
-        return self.database.feeding()
+        with self.database.alone("feeding", waits=True) as is_alone:
+            if not is_alone:
+                raise BackendError("another process feeds the vector projection for too long: try again later")
+            yield
 
     def begin(self, generation: str | None) -> None:
         """Start feeding a projection of this name from scratch; None feeds none."""

@@ -19,6 +19,7 @@ from typing import Final
 
 from memory_retrievers.backends import processes
 from memory_retrievers.backends.files import Access, is_full, make_file, refusal
+from memory_retrievers.backends.locks import FileLock
 from memory_retrievers.backends.processes import Attachment, named
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sqlite import connection as connections
@@ -184,18 +185,15 @@ class AttachedFile:
         finally:
             attachment.turn.release()
 
-    @contextmanager
-    def lock(self, name: str, *, timeout: float) -> Iterator[bool]:
-        """Hold another lock that the processes of the store share; yields False if it cannot be had in time."""
+    def lock(self, name: str) -> FileLock:
+        """A further lock that the processes of the store share, not taken yet; the caller closes it."""
         self.require_place()
         try:
-            made = self._required().lock(name)
+            return self._required().lock(name)
         except OSError as error:
             if is_full(error):
                 raise refusal(self._path, error) from error
             raise
-        with made as lock:
-            yield lock.acquire(timeout)
 
     def require_place(self) -> None:
         """Require that the file is where it was opened."""

@@ -6,6 +6,7 @@ import math
 import os
 import sqlite3
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
@@ -62,7 +63,7 @@ class Database:
         self._in_use = 0
         self._local = _OfThread()
         self._last_passage = 0
-        self._feeding = threading.RLock()
+        self._of_memory: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # of :meth:`alone`
         self._closed = False
         self._unchanging: State | None = None
         self._file = None if path is None else AttachedFile(path, access=access, read_only=read_only)
@@ -174,23 +175,20 @@ class Database:
             self._give_back(connection)
 
     @contextmanager
-    def feeding(self) -> Iterator[None]:
+    def alone(self, purpose: str, *, waits: bool = False) -> Iterator[bool]:
         """See ``sql.connection.Database``."""
-        with self._feeding, self._lock("feeding", timeout=processes.PATIENCE) as is_alone:
-            if not is_alone:
-                raise BackendError("another process feeds the vector projection for too long: try again later")
-            yield
-
-    @contextmanager
-    def moving(self) -> Iterator[bool]:
-        """See ``sql.connection.Database``."""
-        with self._lock("moving", timeout=0) as is_alone:
-            yield is_alone
-
-    def _lock(self, name: str, *, timeout: float) -> AbstractContextManager[bool]:
-        """Hold a lock that the processes of the store share; yields False if it cannot be had in time."""
         self._require_writable()
-        return nullcontext(True) if self._file is None else self._file.lock(name, timeout=timeout)
+        timeout = processes.PATIENCE if waits else 0
+        if self._file is not None:
+            with self._file.lock(purpose) as lock:
+                yield lock.acquire(timeout)
+            return
+        is_alone = self._of_memory[purpose].acquire(timeout=timeout)
+        try:
+            yield is_alone
+        finally:
+            if is_alone:
+                self._of_memory[purpose].release()
 
     def next_passages(self, connection: sql.Connection, number: int) -> Sequence[int]:
         """Allocate ids for new passages, inside a write transaction."""
