@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_retrievers.backends.files import make_directories, refusal, written
+from memory_retrievers.backends.files import Folder, make_directories, refusal, written
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.retrieval.question import forget_questions
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
 from memory_retrievers.settings import POOL_SIZE
 from memory_retrievers.storage.embedder import LetGoEmbedder
 from memory_retrievers.storage.maintenance import MissingTokens
-from memory_retrievers.storage.open import STORE_FILE, in_file, is_server, on_server, require_local, share
+from memory_retrievers.storage.open import STORE_FILE, in_file, is_server, on_server, refuse_older_owner, require_local
 from memory_retrievers.storage.options import ResolvedOptions
 from memory_retrievers.storage.store import MemoryStore
 
@@ -164,12 +166,61 @@ def open_engine(
     return engine, engine.close
 
 
+@dataclass(eq=False)
+class _Live:
+    engine: Engine
+    process: int = field(default_factory=os.getpid)
+    holders: int = 1
+    closed: threading.Event = field(default_factory=threading.Event)
+
+
+_live: dict[Path, _Live] = {}
+# Reentrant: a handle that is garbage collected while another is being opened lets go of its share right then.
+_registry = threading.RLock()
+if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread that it does not have
+    os.register_at_fork(before=_registry.acquire, after_in_parent=_registry.release, after_in_child=_registry.release)
+
+
 def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Callable[[], None]]:
+    """The engine of a directory, which all its holders in this process have; the last that lets go of it closes it."""
     require_local(directory)
     try:
         make_directories(directory, parts.access)
     except OSError as error:
         raise refusal(directory, error) from error
-    file = directory / STORE_FILE
-    settings = parts.settings_with(parts.embedder.id)
-    return share(directory, settings=settings, build=lambda: Engine(parts, in_file(parts, file)))
+    place = directory.resolve()
+    while True:
+        with _registry:
+            live = _live.get(place)
+            if live is None or live.process != os.getpid():
+                # what cannot be looked at here cannot be opened either
+                with contextlib.suppress(OSError), Folder(place) as folder:
+                    refuse_older_owner(folder)
+                live = _live[place] = _Live(Engine(parts, in_file(parts, directory / STORE_FILE)))
+                break
+            if live.holders:
+                if live.engine.settings != parts.settings_with(parts.embedder.id):
+                    raise ConfigurationError(
+                        f"{directory} is open in this process with other settings: close it first, or open it the "
+                        "same way"
+                    )
+                live.holders += 1
+                break
+        live.closed.wait()  # its last holder is letting go of it
+    return live.engine, lambda: _let_go(place, live)
+
+
+def _let_go(place: Path, live: _Live) -> None:
+    if live.process != os.getpid():
+        return  # a forked child holds nothing: the store is its parent's
+    with _registry:
+        live.holders -= 1
+        if live.holders:
+            return
+    # outside the registry: a worker may take long to end, and nobody else has to wait for that
+    try:
+        live.engine.close()
+    finally:
+        with _registry:
+            del _live[place]
+        live.closed.set()

@@ -1,17 +1,15 @@
-"""Opens the storage of a place, and shares it within a process."""
+"""Opens the storage of a place."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from memory_retrievers.backends.files import Folder
 from memory_retrievers.backends.locks import is_held
@@ -213,7 +211,7 @@ def kept_closed(directory: Path) -> Iterator[None]:
     """
     with contextlib.closing(Attachment(directory, schema=0)) as attachment, attachment.gate():
         with Folder(directory) as folder:
-            _refuse_older_owner(folder)
+            refuse_older_owner(folder)
         if others := attachment.others():
             raise StoreLockedError(
                 f"{directory} is open in {named(others)}, which may write what would be left behind: end it first"
@@ -221,70 +219,7 @@ def kept_closed(directory: Path) -> Iterator[None]:
         yield
 
 
-class Shareable(Protocol):
-    """An open store that several holders in a process may share."""
-
-    @property
-    def settings(self) -> Hashable:
-        """Settings that a holder must ask for; they may change while the store is open."""
-
-    def close(self) -> None:
-        """Release all resources."""
-
-
-SharedT = TypeVar("SharedT", bound=Shareable)
-
-
-@dataclass(eq=False)
-class _Live:
-    shared: Shareable
-    process: int = field(default_factory=os.getpid)
-    holders: int = 1
-    closed: threading.Event = field(default_factory=threading.Event)
-
-
-_live: dict[Path, _Live] = {}
-# Reentrant: a handle that is garbage collected while another is being opened lets go of its share right then.
-_registry = threading.RLock()
-if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread that it does not have
-    os.register_at_fork(before=_registry.acquire, after_in_parent=_registry.release, after_in_child=_registry.release)
-
-
-def share(directory: Path, *, settings: Hashable, build: Callable[[], SharedT]) -> tuple[SharedT, Callable[[], None]]:
-    """Return the open store of a directory and a function to release it; the last release closes it.
-
-    Args:
-        directory: The store's directory, which exists.
-        settings: What this holder asks for; the store that is open already must have the same.
-        build: Opens the store; called by the first holder.
-
-    Raises:
-        StoreLockedError: A process of an older version has it open, or what ``build`` raises.
-        ConfigurationError: This process has it open with other settings, or a link stands in the place of a file.
-    """
-    place = directory.resolve()
-    while True:
-        with _registry:
-            live = _live.get(place)
-            if live is None or live.process != os.getpid():
-                # what cannot be looked at here cannot be opened either
-                with contextlib.suppress(OSError), Folder(place) as folder:
-                    _refuse_older_owner(folder)
-                live = _live[place] = _Live(build())
-                break
-            if live.holders:
-                if live.shared.settings != settings:
-                    raise ConfigurationError(
-                        f"{directory} is open in this process with other settings: close it first, or open it the "
-                        "same way"
-                    )
-                live.holders += 1
-                break
-        live.closed.wait()  # its last holder is letting go of it
-    return live.shared, lambda: _let_go(place, live)  # type: ignore[return-value]  # built by `build`
-
-
-def _refuse_older_owner(folder: Folder) -> None:
+def refuse_older_owner(folder: Folder) -> None:
     """Raise an error if an older version of the package has the store open; what others have left is removed."""
     if not folder.has(LOCK_FILE):
         return
@@ -305,19 +240,3 @@ def owner_of(folder: Folder) -> int:
         number = folder.read(OWNER_FILE, 20).decode("ascii", errors="replace").strip()
         return int(number) if number.isdecimal() else 0
     return 0
-
-
-def _let_go(place: Path, live: _Live) -> None:
-    if live.process != os.getpid():
-        return  # a forked child holds nothing: the store is its parent's
-    with _registry:
-        live.holders -= 1
-        if live.holders:
-            return
-    # outside the registry: a worker may take long to end, and nobody else has to wait for that
-    try:
-        live.shared.close()
-    finally:
-        with _registry:
-            del _live[place]
-        live.closed.set()

@@ -87,18 +87,16 @@ FORK_WHILE_OPENING = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from memory_retrievers import AgentMemory
-from memory_retrievers.storage.open import share
+from memory_retrievers.memory import engine
 from memory_retrievers.testing import HashEmbedder
-class Shared:
-    settings = ()
-    def close(self):
-        pass
-def slowly():
+in_file = engine.in_file
+def slowly(*given):
     begun.set()
     time.sleep(0.5)
-    return Shared()
+    return in_file(*given)
+engine.in_file = slowly
 begun = threading.Event()
-opening = threading.Thread(target=share, args=(Path(sys.argv[1]),), kwargs={"settings": (), "build": slowly})
+opening = threading.Thread(target=lambda: AgentMemory.open(sys.argv[1], embedder=HashEmbedder()).close())
 opening.start()
 begun.wait()
 child = os.fork()
