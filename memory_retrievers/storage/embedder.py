@@ -7,7 +7,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, cast
 
 from memory_retrievers.errors import ConfigurationError, EmbeddingError, EmbeddingMismatchError, ZeroVectorError
@@ -52,7 +52,7 @@ class _State(NamedTuple):
         return cls(int(notes.get("reembedded", 0)), notes.get("probe"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProbedEmbedder:
     """An embedder with its fingerprint; all its vectors have the probe's dimension."""
 
@@ -60,13 +60,15 @@ class ProbedEmbedder:
     fingerprint: Fingerprint
     state: _State | None = None
     with_tokens: bool = False
-    questions: functools._lru_cache_wrapper[Embedded] = field(init=False, compare=False)
-    """What :meth:`embed_query` remembers. Questions are no stored data, and written nowhere: forgetting memories and
-    purging leave them, and they go with the embedder, when the store is closed, or when enough others are asked."""
 
-    def __post_init__(self) -> None:
-        """Remember nothing of another embedder."""
-        object.__setattr__(self, "questions", functools.lru_cache(maxsize=REMEMBERED_QUESTIONS)(self._asker()))
+    @functools.cached_property
+    def questions(self) -> functools._lru_cache_wrapper[Embedded]:
+        """What :meth:`embed_query` remembers. Questions are no stored data, and written nowhere.
+
+        Forgetting memories and purging leave them, and they go with the embedder, when the store is closed, or when
+        enough others are asked.
+        """
+        return functools.lru_cache(maxsize=REMEMBERED_QUESTIONS)(self._asker())
 
     @classmethod
     def probed(cls, embedder: Embedder, *, with_tokens: bool = False) -> ProbedEmbedder:
@@ -192,7 +194,6 @@ class StoreEmbedder:
     Args:
         ledger: Whose notes say what the store was filled with.
         embedder: Must be that one.
-        forget_vectors: Drops what indexes remember of vectors.
         with_tokens: Texts are embedded by their tokens as well, if it can.
 
     Attributes:
@@ -201,15 +202,12 @@ class StoreEmbedder:
             says nothing of them.
     """
 
-    def __init__(
-        self, ledger: SQLLedger, embedder: Embedder, *, forget_vectors: Callable[[], None], with_tokens: bool = False
-    ) -> None:
+    def __init__(self, ledger: SQLLedger, embedder: Embedder, *, with_tokens: bool = False) -> None:
         self._ledger = ledger
         self.with_tokens: Final = with_tokens
         self._embedder = embedder
         self.id = embedder.id
         self.relevance_note: str | None = None
-        self._forget_vectors = forget_vectors
         self._known: ProbedEmbedder | None = None
         self._lock = threading.Lock()
         # Not set while the ledger's vectors may already be the new ones, and the embedder still the old one.
@@ -305,7 +303,7 @@ class StoreEmbedder:
                 notes = {**embedder.fingerprint.notes(), "reembedded": str(reembedded)}
                 self._ledger.write_notes(notes)
             try:
-                self._forget_vectors()
+                self._ledger.snapshots.forget(None)
             finally:
                 with self._lock:
                     self._embedder, self.id = embedder.embedder, embedder.embedder.id
@@ -327,7 +325,7 @@ class StoreEmbedder:
         probed = self._known or ProbedEmbedder.probed(self._embedder, with_tokens=self.with_tokens)
         _refuse_other_vectors(noted, probed.fingerprint)
         if probed.state is not None and probed.state.reembedded != state.reembedded:
-            self._forget_vectors()  # the process that writes the store has made all vectors anew
+            self._ledger.snapshots.forget(None)  # the process that writes the store has made all vectors anew
         return replace(probed, state=state)
 
 

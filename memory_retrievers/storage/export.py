@@ -158,7 +158,7 @@ def import_(
                 with _line(source, 1):
                     if notes := header.notes():
                         store.ledger.write_notes(notes)
-                        store.embed_query("Is this the embedder?")  # else it raises
+                        store.embedder.current()  # raises if it is another one
                 _take_in(store, source, file, header, progress)
             finally:
                 store.close()

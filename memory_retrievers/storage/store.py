@@ -109,12 +109,7 @@ class MemoryStore:
         self.clock = options.clock
         self.searched: Final = options.retrieval.passages
         self._before_store = options.before_store
-        self.embedder = StoreEmbedder(
-            ledger,
-            options.embedder,
-            forget_vectors=lambda: ledger.snapshots.forget(None),
-            with_tokens=options.retrieval.measures_tokens,
-        )
+        self.embedder = StoreEmbedder(ledger, options.embedder, with_tokens=options.retrieval.measures_tokens)
         self.open_episodes = OpenEpisodes(ledger, self.embedder, read_only=read_only)
         self.on_missing_tokens: Callable[[], None] = lambda: None
         self.after_write: Callable[[], None] = lambda: None
@@ -386,12 +381,6 @@ class MemoryStore:
         ids = [passage.id for passage in passages]
         self._transaction.deleted += ids
         return ids
-
-    def embed_query(self, query: str) -> Vector:
-        """Embed a question with the store's embedder: shape (d,)."""
-        self._latest_embedder()
-        embedder, prepared = self.embedder.current(), self._prepared
-        return embedder.embed_query(query) if prepared is None else prepared.question(embedder, query)
 
     def search(self, query: str, find: Callable[[Vector], FoundT], *, known: States | None = None) -> FoundT:
         """Embed a question and search with its vector, of shape (d,), against vectors of the same embedder.

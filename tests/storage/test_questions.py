@@ -59,7 +59,7 @@ def memory(embedder, tmp_path):
 
 
 def vector_of(memory, question):
-    return inside(memory).store.embed_query(question)
+    return inside(memory).store.embedder.current().embed_query(question)
 
 
 def test_a_question_is_embedded_once_whoever_asks_it(memory, embedder):

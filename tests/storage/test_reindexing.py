@@ -144,7 +144,7 @@ def test_searches_see_what_was_added_and_no_longer_what_was_given_up(store, embe
         memory.retrieve("bird1", scope="c")  # what is remembered of the scope is outdated by what follows
         memory.reindex()
         assert found(memory, "bird1")
-        vector = inside(memory).store.embed_query("Ben: I saw bird1 yesterday")
+        vector = inside(memory).store.embedder.current().embed_query("Ben: I saw bird1 yesterday")
         asked = Selection(scope="c", kind=Kind.EPISODIC, now=inside(memory).store.now(), every_passage=True)
         (best, *_) = inside(memory).dense.search(vector, asked, limit=5).passages
         assert inside(memory).ledger.texts([best])[best].endswith("Ben: I saw bird1 yesterday")

@@ -154,7 +154,7 @@ def test_rebuilding_dense_reads_the_stored_vectors_again(memory, damage):
     )
     memory.rebuild("dense")
     nearest = [hit for hit in memory.retrieve("tea", scope="user/a").semantic if hit.explanation.dense_rank == 1]
-    products = inside(memory).ledger.vectors([1, 2])[1] @ inside(memory).store.embed_query("tea")
+    products = inside(memory).ledger.vectors([1, 2])[1] @ inside(memory).store.embedder.current().embed_query("tea")
     assert nearest[0].memory.id == ("f1" if products[0] >= products[1] else "f2")
 
 

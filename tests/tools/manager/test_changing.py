@@ -166,7 +166,7 @@ def test_vectors_come_in_the_order_asked_and_are_nought_for_what_is_not_searched
     vectors = manager.vectors_of([two, one, two])
     assert vectors.shape == (3, 256)
     assert (vectors[0] == vectors[2]).all()
-    assert vectors[0] @ inside(memory).store.embed_query("note: two") == pytest.approx(1)
+    assert vectors[0] @ inside(memory).store.embedder.current().embed_query("note: two") == pytest.approx(1)
     manager.delete([one])
     assert not manager.vectors_of([one, two])[0].any()
     assert len(manager.vectors_of([])) == 0
