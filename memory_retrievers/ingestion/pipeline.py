@@ -271,8 +271,7 @@ class IngestionPipeline:
             self._conversations.take_reviews(scope, conversation=messages, at=self._store.now())
 
         def known() -> Mapping[str, Embedded]:
-            said = [(each.id, each.message) for each in claim.messages]
-            return self._store.open_episodes.vectors(said, scope=scope, conversation=claim.conversation)
+            return self._store.open_episodes.vectors(claim.messages, scope=scope, conversation=claim.conversation)
 
         try:
             waiting = iter(claim.messages)

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from memory_retrievers.models.fields import Category
 from memory_retrievers.models.management import Association, AuditEntry, MemoryEvent
 from memory_retrievers.models.memories import AnyMemory
-from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.models.selection import NewPassage
-from memory_retrievers.models.storage import ReviewJob
+from memory_retrievers.models.storage import QueuedMessage, ReviewJob
 
 if TYPE_CHECKING:  # importing the package loads no numpy
     from memory_retrievers.models.selection import Vector
@@ -63,7 +62,7 @@ class StoredQueue:
 
     scope: str  # the scope
     conversation: str | None = None  # the conversation; None is the one without a name
-    messages: tuple[tuple[str, Message], ...]  # pairs of id and message
+    messages: tuple[QueuedMessage, ...]
     window_doubled: bool  # whether the last look at them saw a single topic
     previous_summary: str | None  # the summary of the episode they go on from
 

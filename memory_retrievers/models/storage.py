@@ -22,8 +22,7 @@ HELD_UNTIL: Final = "writers_held_until"
 """Note of a store: until when nobody stores vectors, in seconds since 1970."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuedMessage:
+class QueuedMessage(NamedTuple):
     """A message in the queue, with its time, and the id that it was given on arrival, never used again."""
 
     id: str
@@ -128,14 +127,6 @@ class UnembeddedPassage:
     memory: int  # the ledger's number of the memory it belongs to
     part: str  # which text of the memory it is
     text: str  # what is searched
-
-
-@dataclass(frozen=True, slots=True)
-class UnembeddedVersion:
-    """A former version of a fact that has no new vector yet: its number in the ledger, and what is embedded."""
-
-    id: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.scenes import CharacterState
 from memory_retrievers.models.selection import MAX_LENGTH_ERROR, MOST_TOKEN_BYTES, TOKEN_WIDTHS, NewPassage
-from memory_retrievers.models.storage import ReviewJob
+from memory_retrievers.models.storage import QueuedMessage, ReviewJob
 from memory_retrievers.text.passages import passage_text, passage_texts, turn_place
 
 if TYPE_CHECKING:
@@ -348,7 +348,7 @@ def parse_record(line: JsonObject, dimension: int | None) -> Record:
         case "queue":
             queue = _Queue.model_validate(line)
             said = [dict(each) for each in queue.messages]
-            messages = tuple((each.pop("id"), Message(**each)) for each in said)
+            messages = tuple(QueuedMessage(each.pop("id"), Message(**each)) for each in said)
             return StoredQueue(**_fields(queue) | {"messages": messages})
         case str(name) if name in _LINES:
             model, record = _LINES[name]

@@ -96,7 +96,7 @@ def _embed_missing(store: MemoryStore, new: ProbedEmbedder, progress: Progress |
 def _embed_missing_versions(store: MemoryStore, new: ProbedEmbedder) -> None:
     facts = store.ledger.facts
     while page := facts.without_new_vector(limit=PASSAGES_AT_ONCE):
-        facts.keep_new_vectors([version.id for version in page], new.embed_documents([each.text for each in page]))
+        facts.keep_new_vectors(list(page), new.embed_documents(list(page.values())))
         if len(page) < PASSAGES_AT_ONCE:
             return
 

@@ -17,7 +17,7 @@ from memory_retrievers import fsrs
 from memory_retrievers.errors import EmbeddingError, NotFoundError
 from memory_retrievers.models import EpisodicMemory, Origin, SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
-from memory_retrievers.models.storage import PROBE, OpenMessage
+from memory_retrievers.models.storage import PROBE, OpenMessage, QueuedMessage
 from memory_retrievers.text.analysis import analyze, one_line
 from memory_retrievers.text.passages import message_passage, said_terms, said_text
 
@@ -226,12 +226,12 @@ class OpenEpisodes:
         return [episode_of(list(each)) for _, each in groupby(queued, key=lambda m: (m.scope, m.conversation))]
 
     def vectors(
-        self, messages: Sequence[tuple[str, Message]], *, scope: str, conversation: str | None
+        self, messages: Sequence[QueuedMessage], *, scope: str, conversation: str | None
     ) -> dict[str, Embedded]:
         """Vectors of queued messages by the text that was embedded; of those that have one.
 
         Args:
-            messages: The first of a conversation, with their ids.
+            messages: The first of a conversation.
             scope: Scope of the conversation.
             conversation: The conversation.
         """

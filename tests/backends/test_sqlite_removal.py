@@ -14,7 +14,7 @@ from memory_retrievers.models.contents import StoredQueue
 from memory_retrievers.models.management import Association, AuditEntry
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.scenes import CharacterState, SceneDetails
-from memory_retrievers.models.storage import AdoptedRow
+from memory_retrievers.models.storage import AdoptedRow, QueuedMessage
 
 TABLES = [
     "memories",
@@ -146,7 +146,7 @@ def _fill_every_table(ledger, index, *, scope, id, word):
     ledger.characters.put(scope, [CharacterState(name="Ada", known_events=(id, "kept"))])
     ledger.conversations.take_reviews(scope, conversation=[message(word)], at=NOW)
     ledger.add_pending_reviews([review(ids=[id, "kept"], scope=scope)])
-    waiting = ((f"{id}-message", message(word)),)
+    waiting = (QueuedMessage(f"{id}-message", message(word)),)
     ledger.conversations.restore(
         StoredQueue(scope=scope, messages=waiting, window_doubled=False, previous_summary=f"They had {word}")
     )

@@ -15,8 +15,6 @@ from memory_retrievers.backends.sql.rows import BELOW, COLUMNS, UNREADABLE, belo
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import Kind
 from memory_retrievers.models.contents import Contents, StoredMemory, StoredQueue
-from memory_retrievers.models.fields import moment
-from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import NewPassage
 
@@ -162,10 +160,7 @@ def _queues(whole: Whole) -> Iterator[StoredQueue]:
         )
         for _, part in groupby(messages, key=itemgetter(0)):
             with readable(f"what waits in scope {scope!r} to become an episode"):
-                queued = tuple(
-                    (its_id, Message(role=role, content=content, timestamp=moment(timestamp)))
-                    for _, its_id, role, content, timestamp in part
-                )
+                queued = tuple(conversations.queued_message(row) for _, *row in part)
             yield StoredQueue(
                 scope=scope,
                 conversation=conversation or None,

@@ -98,7 +98,7 @@ class SQLConversations(Part):
                 VALUES (?, ?, ?, ?, ?, ?)""",
                 [
                     (scope_id, key, its_id, said.role, said.content, encode_time(said.timestamp))
-                    for its_id, said in ((each.id, each.message) for each in messages)
+                    for its_id, said in messages
                 ],
             )
 
@@ -107,10 +107,9 @@ class SQLConversations(Part):
 
         False, with nothing stored, if it has no message, or one that waits in its scope already.
         """
-        queued = [QueuedMessage(id=its_id, message=message) for its_id, message in queue.messages]
         times = [message.timestamp for _, message in queue.messages if message.timestamp is not None]
-        ids = {each.id for each in queued}
-        if not times or len(ids) < len(queued):
+        ids = {its_id for its_id, _ in queue.messages}
+        if not times or len(ids) < len(queue.messages):
             return False
         with self.database.write(queue.scope) as connection:
             dialect = connection.dialect
@@ -119,7 +118,7 @@ class SQLConversations(Part):
                 return False
             heard = self.state(queue.scope, queue.conversation).heard_at
             at = max(times if heard is None else [*times, heard])
-            self.append(queue.scope, queued, conversation=queue.conversation, at=at)
+            self.append(queue.scope, queue.messages, conversation=queue.conversation, at=at)
             connection.execute(
                 f"UPDATE queues SET window_doubled = :doubled, previous_summary = :summary WHERE {_OF_QUEUE}",
                 {
@@ -162,7 +161,7 @@ class SQLConversations(Part):
 
     def _first(self, where: str, values: Mapping[str, object]) -> list[QueuedMessage]:
         sql = f"SELECT id, role, content, timestamp FROM queued_messages WHERE {where} ORDER BY row LIMIT :limit"
-        return list(map(_queued, self.query(sql, values)))
+        return list(map(queued_message, self.query(sql, values)))
 
     def said(self, scope: str, *, conversation: str | None, now: datetime, limit: int) -> list[Message]:
         """Return the last messages of a conversation, those of its episodes and those that are queued, in order.
@@ -188,7 +187,7 @@ class SQLConversations(Part):
             ).fetchall()
         with readable(f"a conversation in scope {scope!r}"):
             stored = [message for (messages,) in reversed(episodes) for message in decode_messages(messages)]
-        return [*stored, *(_queued(row).message for row in reversed(queued))][-limit:]
+        return [*stored, *(queued_message(row).message for row in reversed(queued))][-limit:]
 
     def episodes(self, scope: str, *, conversation: str | None) -> list[MemoryKey]:
         """List the episodes of a conversation."""
@@ -409,6 +408,7 @@ def _key(scope: str, conversation: str | None) -> dict[str, object]:
     return {"scope": scope, "conversation": conversation or ""}
 
 
-def _queued(row: Sequence[Any]) -> QueuedMessage:
+def queued_message(row: Sequence[Any]) -> QueuedMessage:
+    """Decode the id, role, content and time of a queued message."""
     its_id, role, content, timestamp = row
     return QueuedMessage(id=its_id, message=Message(role=role, content=content, timestamp=moment(timestamp)))

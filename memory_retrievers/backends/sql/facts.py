@@ -32,7 +32,6 @@ from memory_retrievers.models.contents import FactVersion
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.results import MemoryDiff, difference, held
 from memory_retrievers.models.selection import Selection
-from memory_retrievers.models.storage import UnembeddedVersion
 from memory_retrievers.text.duplicates import text_hash
 
 if TYPE_CHECKING:
@@ -268,14 +267,14 @@ class SQLFacts(Part):
                 }
                 insert(connection, "fact_versions", values, scope_id=place[0])
 
-    def without_new_vector(self, *, limit: int) -> list[UnembeddedVersion]:
-        """List versions whose vector has not been made anew yet."""
+    def without_new_vector(self, *, limit: int) -> dict[int, str]:
+        """List versions whose vector has not been made anew yet: what is embedded, by their ids."""
         rows = self.query(
             """SELECT id, fact, category, keywords FROM fact_versions
             WHERE vector IS NOT NULL AND new_vector IS NULL ORDER BY id LIMIT ?""",
             (limit,),
         )
-        return [UnembeddedVersion(its_id, _draft(*fields).embedding_text) for its_id, *fields in rows]
+        return {its_id: _draft(*fields).embedding_text for its_id, *fields in rows}
 
     def keep_new_vectors(self, ids: Sequence[int], vectors: Vectors) -> None:
         """Keep new unit vectors, shape (n, d), of n versions beside those that are read, for those that still exist."""

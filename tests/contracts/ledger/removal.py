@@ -108,7 +108,7 @@ class RemovalContract:
     def test_a_queue_no_longer_tells_of_an_episode_that_no_longer_says_so(self, ledger: SQLLedger, change: str) -> None:
         for scope in (SCOPE, "user/10"):
             add(ledger, [episode("e1", "They had tea", scope=scope), episode("e2", "They left", scope=scope)])
-            waiting = (("m1", Message(role="user", content="And now?", timestamp=NOW)),)
+            waiting = (QueuedMessage("m1", Message(role="user", content="And now?", timestamp=NOW)),)
             ledger.conversations.restore(
                 StoredQueue(scope=scope, messages=waiting, window_doubled=False, previous_summary="They had tea")
             )
