@@ -82,16 +82,12 @@ class ChromaProjection:
             if self._lock is None:
                 # Not in Chroma's directory, which is thrown away with all that is in it.
                 try:
-                    with Folder(self._directory.parent) as store, store.below(PROCESSES, self._access) as folder:
-                        lock = FileLock(folder, LOCK, self._access)
-                    is_held = False
-                    try:
-                        is_held = lock.try_acquire()
-                    finally:
-                        if not is_held:
-                            lock.close()
-                    if not is_held:
-                        return False
+                    with contextlib.ExitStack() as made:
+                        with Folder(self._directory.parent) as store, store.below(PROCESSES, self._access) as folder:
+                            lock = made.enter_context(FileLock(folder, LOCK, self._access))
+                        if not lock.try_acquire():
+                            return False
+                        made.pop_all()
                 except FileNotFoundError as error:
                     raise BackendError(
                         f"{self._directory.parent} was moved or deleted while it was open here: open it again"

@@ -71,7 +71,7 @@ class _Entry:
     """
 
     __slots__ = (
-        *("evictions", "is_searched", "is_torn", "lock", "looked"),
+        *("is_searched", "is_torn", "lock", "looked"),
         *("selection", "size", "snapshot", "used", "versions"),
     )
 
@@ -81,7 +81,6 @@ class _Entry:
         self.lock = threading.Lock()
         self.snapshot = NOTHING
         self.versions: _Versions | None = None
-        self.evictions = 0
         self.is_torn = False
         self.is_searched = True
         self.size = 0
@@ -360,11 +359,12 @@ class Snapshots:
             is_open: Whether this state may be undone.
             changed: Rows of the memories that have changed since the entry's state, where that was just asked.
         """
+        key = _key(selection)
         with self._lock:
             evictions = self._evictions  # before the snapshot: what is forgotten from here on is in it
             known, snapshot = entry.versions, entry.snapshot
             is_torn = entry.is_torn
-            if evictions != entry.evictions and self._entries.get(_key(selection)) is not entry:
+            if self._entries.get(key) is not entry:
                 known = None  # what was forgotten since, such as all vectors of another embedder, may be in it
         if not (is_open or is_torn) and _is_behind(versions, known):
             return snapshot  # another thread has just done it
@@ -386,11 +386,11 @@ class Snapshots:
             with self._lock:
                 if evictions == self._evictions:
                     entry.snapshot, entry.versions, entry.looked = snapshot, versions, None
-                    entry.evictions, entry.is_torn = evictions, False
-                    self._keep(_key(selection), entry)
-                elif self._entries.get(_key(selection)) is entry:
+                    entry.is_torn = False
+                    self._keep(key, entry)
+                elif self._entries.get(key) is entry:
                     # What was forgotten while this was read may stand in its arrays, behind what they show.
-                    self._drop(_key(selection))
+                    self._drop(key)
         return snapshot
 
     def _caught_up(
