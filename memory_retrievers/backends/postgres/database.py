@@ -124,6 +124,13 @@ class Pool:
                 raise
 
 
+class _OfThread(threading.local):
+    """The connection that a thread reads from, that of its transaction or reading; and what the former may change."""
+
+    reading: Connection | None = None
+    scopes: frozenset[str] = frozenset()
+
+
 class Database:
     """A PostgreSQL database, safe to use from several threads, and from many processes at once.
 
@@ -143,7 +150,7 @@ class Database:
     ) -> None:
         self._read_only = read_only
         self._process = os.getpid()
-        self._local = threading.local()
+        self._local = _OfThread()
         if type(pool_size) is not int or pool_size < LEAST_CONNECTIONS:
             raise ConfigurationError(
                 f"pool_size must be a whole number and at least {LEAST_CONNECTIONS}, not {pool_size!r}"
@@ -169,15 +176,15 @@ class Database:
     def write(self, *scopes: str) -> Iterator[Connection]:
         """See ``sql.connection.Database``."""
         self.require_writable()
-        outer: Connection | None = getattr(self._local, "connection", None)
-        if outer is not None:
+        begun = self._local.reading
+        if begun is not None and begun.in_transaction:
             self._require_room(scopes)
-            with wrapped(), _joined(outer):
-                yield outer
+            with wrapped(), _joined(begun):
+                yield begun
             return
         with wrapped(), self._taken(writes=True, states={}, scopes=scopes or None) as connection:
             connection.run(self._beginning(scopes))
-            self._local.connection, self._local.scopes = connection, frozenset(scopes)
+            self._local.reading, self._local.scopes = connection, frozenset(scopes)
             try:
                 yield connection
                 if (request := under_way.get()) is not None:
@@ -188,21 +195,15 @@ class Database:
                     connection.undo()
                 raise
             finally:
-                self._local.connection = None
-                reading: Connection | None = getattr(self._local, "reading", None)
-                if reading is not None and reading.states is not None:
-                    reading.states.clear()  # this thread's own write has changed them
+                self._local.reading = begun
+                if begun is not None and begun.states is not None:
+                    begun.states.clear()  # this thread's own write has changed them
 
     @contextmanager
     def read(self, *, snapshot: bool = False) -> Iterator[Connection]:
         """See ``sql.connection.Database``."""
         self._require_own_process()
-        outer: Connection | None = getattr(self._local, "connection", None)
-        if outer is not None:
-            with wrapped():
-                yield outer
-            return
-        begun: Connection | None = getattr(self._local, "reading", None)
+        begun = self._local.reading
         with wrapped(), self._taken() if begun is None else contextlib.nullcontext(begun) as connection:
             if not snapshot or connection.raw.info.transaction_status != TransactionStatus.IDLE:
                 yield connection
@@ -218,7 +219,7 @@ class Database:
     def reading(self, known: sql.States | None = None) -> Iterator[None]:
         """See ``sql.connection.Database``."""
         self._require_own_process()
-        if getattr(self._local, "connection", None) is not None or getattr(self._local, "reading", None) is not None:
+        if self._local.reading is not None:
             yield
             return
         with wrapped(), self._taken(states={} if known is None else known) as connection:
@@ -230,7 +231,7 @@ class Database:
 
     def states_read(self) -> sql.States | None:
         """See ``sql.connection.Database``."""
-        begun: Connection | None = getattr(self._local, "connection", None) or getattr(self._local, "reading", None)
+        begun = self._local.reading
         return None if begun is None else begun.states
 
     @contextmanager
@@ -253,7 +254,7 @@ class Database:
     @property
     def is_writing(self) -> bool:
         """See ``sql.connection.Database``."""
-        return getattr(self._local, "connection", None) is not None
+        return self._local.reading is not None and self._local.reading.in_transaction
 
     @property
     def holder(self) -> str:
@@ -280,7 +281,7 @@ class Database:
     def compact(self) -> None:
         """See ``sql.connection.Database``: every table is rewritten, under an exclusive lock."""
         self.require_writable()
-        if getattr(self._local, "connection", None) is not None:
+        if self.is_writing:
             raise ConfigurationError("a database cannot be compacted inside a transaction: end it first")
         with wrapped(), self._taken() as connection:
             owned = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'memories'::regclass"
@@ -332,7 +333,7 @@ class Database:
         return _hashed(f"{self._key}/{purpose}/{scope}")
 
     def _require_room(self, scopes: Sequence[str]) -> None:
-        held: frozenset[str] = self._local.scopes
+        held = self._local.scopes
         if held and not held.issuperset(scopes):
             raise ConfigurationError("a transaction may only change the scopes that it was begun for")
 

@@ -58,16 +58,7 @@ class AttachedFile:
         self.place = path.resolve()
         self._access = access
         self._is_sealed = False
-        self._attachment = None if read_only else Attachment(path.parent, schema=len(MIGRATIONS), access=access)
-
-    @property
-    def holder(self) -> str:
-        """The id by which others know this handle; empty if it only looks."""
-        return "" if self._attachment is None else self._attachment.id
-
-    def is_gone(self, holder: str) -> bool:
-        """Return True if the handle of this id is closed, or its process has ended."""
-        return self._attachment is not None and self._attachment.is_gone(holder)
+        self.attachment = None if read_only else Attachment(path.parent, schema=len(MIGRATIONS), access=access)
 
     def ask_before_forks(self, part: Callable[[], Callable[[], None] | None]) -> None:
         """Let a method of the database be called before every fork of this process."""
@@ -87,7 +78,7 @@ class AttachedFile:
                 f"{self._path} was being read or written when this process was forked, and cannot be opened in it: "
                 "fork when it is not in use, or start the process afresh (multiprocessing: the method spawn)"
             )
-        attachment = self._attachment
+        attachment = self.attachment
         if attachment is None:
             with opening:
                 self._check(is_first=True)
@@ -133,7 +124,7 @@ class AttachedFile:
     @contextmanager
     def going(self) -> Iterator[None]:
         """Let the caller close its connections; who is the last to go leaves a checksum."""
-        attachment = self._attachment
+        attachment = self.attachment
         if attachment is None:
             with opening:
                 yield
@@ -204,8 +195,8 @@ class AttachedFile:
         return self._path.exists() and self._path.stat().st_ino == self._inode
 
     def _required(self) -> Attachment:
-        assert self._attachment is not None  # noqa: S101 - who only looks writes nothing
-        return self._attachment
+        assert self.attachment is not None  # noqa: S101 - who only looks writes nothing
+        return self.attachment
 
 
 def read_note(path: Path, name: str) -> str | None:

@@ -67,6 +67,7 @@ class Database:
         self._closed = False
         self._unchanging: State | None = None
         self._file = None if path is None else AttachedFile(path, access=access, read_only=read_only)
+        self._attachment = None if self._file is None else self._file.attachment
         with wrapped(path), nullcontext() if self._file is None else self._file.coming():
             self._writer: Connection | None = self._connect(migrate=True)
         if self._file is not None:
@@ -80,11 +81,11 @@ class Database:
     @property
     def holder(self) -> str:
         """See ``sql.connection.Database``."""
-        return "" if self._file is None else self._file.holder
+        return "" if self._attachment is None else self._attachment.id
 
     def is_gone(self, holder: str) -> bool:
         """See ``sql.connection.Database``."""
-        return self._file is not None and self._file.is_gone(holder)
+        return self._attachment is not None and self._attachment.is_gone(holder)
 
     @contextmanager
     def write(self, *scopes: str) -> Iterator[Connection]:  # noqa: ARG002 - one writes at a time anyway
