@@ -255,11 +255,11 @@ class ScopeSnapshot:
         names = self.names
         if len(positions) < len(self):  # only those who said something of it are known by name
             columns["speakers"], names = _renamed(columns["speakers"], names)
-        return _laid_out(columns, names), positions
+        return laid_out(columns, names), positions
 
     @cached_property
     def _whole(self) -> Layout:
-        return _laid_out({name: self.columns[name].array for name in _LAID_OUT}, self.names)
+        return laid_out({name: self.columns[name].array for name in _LAID_OUT}, self.names)
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
@@ -378,7 +378,7 @@ def rounded(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
     return cosines.round(_DECIMALS)
 
 
-def _laid_out(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> Layout:
+def laid_out(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> Layout:
     """Layout of m passages in the order of their memories: columns of shape (m,)."""
     return Layout(
         passages=columns["ids"],

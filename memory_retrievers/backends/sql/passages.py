@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from memory_retrievers.backends.snapshot import COLUMNS, NEVER, ORIGINS, UNKNOWN, Passages, category_code
+from memory_retrievers.backends.snapshot import COLUMNS, NEVER, ORIGINS, UNKNOWN, Passages, category_code, laid_out
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, Part
 from memory_retrievers.backends.terms import Postings
-from memory_retrievers.models.selection import TOKEN_CHARACTERS, TURN, Layout, Selection
+from memory_retrievers.models.selection import TOKEN_CHARACTERS, TURN, WHOLE, Layout, Selection
 from memory_retrievers.models.storage import UnembeddedPassage
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ class StoredPassages(Part):
             seen = f"""FROM {dialect.each(":memories")} {dialect.in_order} memories m ON m.row = each.value
                 JOIN passages p ON p.memory = m.row {dialect.beside("p", "m")}
                 WHERE {where.searched(selection)} AND {where.where(dialect, selection)}"""
-        return where.laid_out(self.query(f"SELECT {where.LAYOUT} {seen}", values))
+        read = _as_passages(self.query(f"SELECT {_COLUMNS} {seen}", values))
+        order = np.lexsort([read.columns[name] for name in ("ids", "places", "memories")])
+        return laid_out({name: column[order] for name, column in read.columns.items()}, read.names)
 
     def vectors(self, passages: Sequence[int]) -> tuple[list[int], Vectors]:
         """Read the ids, ascending, and vectors, shape (n, d), of those n of the given passages that exist."""
@@ -138,7 +140,7 @@ class StoredPassages(Part):
             tables += f" JOIN passage_contents c ON c.passage = p.id {dialect.beside('c', 'p')}"
         more = f"{', c.vector' if with_vectors else ''}{', c.text' if with_texts else ''}"
         rows = self.query(
-            f"""SELECT {where.LAYOUT}, {_STATE}{more}
+            f"""SELECT {_COLUMNS}{more}
             FROM {tables} WHERE {where.in_scope(selection)} AND {where.searched(selection)}
             {"" if limit is None else f"LIMIT {limit}"}""",
             values,
@@ -165,14 +167,17 @@ class StoredPassages(Part):
         return dict(self.query(sql, {"ids": self.dialect.listed(ids)}))
 
 
-_STATE: Final = f"""
-    m.expires_at, m.invalid_at, m.category, coalesce(m.valid_at, m.start_at, {NEVER}), m.created_at, m.origin
+_PLACE: Final = f"CAST(substr(p.part, {len(TURN) + 2}) AS INTEGER)"
+_COLUMNS: Final = f"""
+    p.id, m.row, CASE WHEN p.part = m.kind THEN {WHOLE} ELSE {_PLACE} END, p.speaker, p.tells_time,
+    coalesce(m.start_at, 0), m.expires_at, m.invalid_at, m.category, coalesce(m.valid_at, m.start_at, {NEVER}),
+    m.created_at, m.origin
 """
-"""What a snapshot shows of memories ``m`` beside the layout of their passages."""
+"""The columns of a snapshot, of passages ``p`` and their memories ``m``."""
 
 
 def _as_passages(rows: list[Sequence[Any]]) -> Passages:
-    """Passages from rows of a layout, the state, and vector and text if they were read; in any order."""
+    """Passages from rows of ``_COLUMNS``, and vector and text if they were read; in any order."""
     rows.sort(key=itemgetter(0))
     read = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in COLUMNS]
     columns = dict(zip(COLUMNS, read, strict=False))  # vector and text are none

@@ -1,18 +1,16 @@
-"""A selection of passages as SQL, and their layout by memory."""
+"""A selection of passages as SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import count
-from typing import Any, Final, cast
-
-import numpy as np
+from typing import Final, cast
 
 from memory_retrievers.backends.sql.connection import Dialect
 from memory_retrievers.backends.sql.rows import BELOW, below, encode_json, encode_time
 from memory_retrievers.models.filters import Combination, Condition, Expression, Filters, JsonScalar
-from memory_retrievers.models.selection import TURN, WHOLE, Layout, Selection
+from memory_retrievers.models.selection import Selection
 
 _ONE_SCOPE = "= (SELECT id FROM scopes WHERE scope = :scope)"
 _AND_BELOW = f"IN (SELECT id FROM scopes WHERE {BELOW})"
@@ -148,29 +146,3 @@ def parameters(dialect: Dialect, selection: Selection) -> dict[str, object]:
         **_compared(selection),
         **_origins(selection),
     }
-
-
-_PLACE: Final = f"CAST(substr(p.part, {len(TURN) + 2}) AS INTEGER)"
-
-LAYOUT: Final = f"""
-    p.id, m.row, CASE WHEN p.part = m.kind THEN {WHOLE} ELSE {_PLACE} END, p.speaker, p.tells_time,
-    coalesce(m.start_at, 0)
-"""
-"""What :func:`laid_out` reads, of passages ``p`` and their memories ``m``."""
-
-
-def laid_out(rows: Iterable[Sequence[Any]]) -> Layout:
-    """Build a layout from rows of ``LAYOUT``, which may come in any order."""
-    ordered = sorted(rows, key=lambda row: (row[1], row[2], row[0]))
-    names: dict[str, int] = {}
-    passages, memories, places, speakers, tells_time, began = zip(*ordered, strict=True) if ordered else [()] * 6
-    codes = [-1 if speaker is None else names.setdefault(speaker, len(names)) for speaker in speakers]
-    return Layout(
-        passages=np.array(passages, np.int64),
-        memories=np.array(memories, np.int64),
-        places=np.array(places, np.int64),
-        speakers=np.array(codes, np.int64),
-        tells_time=np.array(tells_time, np.bool_),
-        began=np.array(began, np.int64),
-        names=tuple(names),
-    )
