@@ -209,10 +209,7 @@ class StoreEmbedder:
         self.id = embedder.id
         self.relevance_note: str | None = None
         self._known: ProbedEmbedder | None = None
-        self._lock = threading.Lock()
-        # Not set while the ledger's vectors may already be the new ones, and the embedder still the old one.
-        self._settled = threading.Event()
-        self._settled.set()
+        self._lock = threading.Lock()  # also held while the ledger's vectors may be new, and the embedder the old one
         _refuse_other_name(Fingerprint.noted(ledger.notes()), embedder.id)
 
     @property
@@ -242,7 +239,6 @@ class StoreEmbedder:
             known, notes = self._known, self._ledger.notes()
             if known is not None and known.state == _State.noted(notes):
                 return known
-            self._settled.wait()
             with self._lock:
                 if self._known is known:  # else it changed since the notes were read
                     self._known = self._checked(notes)
@@ -294,8 +290,7 @@ class StoreEmbedder:
 
         ``take_over`` puts these in the place of the old; it, and then this, gives False if that cannot be done yet.
         """
-        self._settled.clear()
-        try:
+        with self._lock:
             with self._ledger.transaction():
                 if not take_over():
                     return False
@@ -305,11 +300,8 @@ class StoreEmbedder:
             try:
                 self._ledger.snapshots.forget(None)
             finally:
-                with self._lock:
-                    self._embedder, self.id = embedder.embedder, embedder.embedder.id
-                    self._known = replace(embedder, state=_State.noted(notes))
-        finally:
-            self._settled.set()
+                self._embedder, self.id = embedder.embedder, embedder.embedder.id
+                self._known = replace(embedder, state=_State.noted(notes))
         return True
 
     def close(self) -> None:
