@@ -26,6 +26,7 @@ from memory_retrievers.models import (
     SemanticMemory,
     Tier,
 )
+from memory_retrievers.models.fields import moment
 from memory_retrievers.models.management import MemoryEventType
 from memory_retrievers.models.memories import NearFact, changed
 from memory_retrievers.models.selection import Selection
@@ -186,11 +187,11 @@ class PendingDrafts:
             found = self.ledger.facts.comparable(hits.memories, longest=COMPARED_CHARACTERS)
         near = zip(hits.memories, hits.scores, strict=True)
         compared = [(found[row], cosine) for row, cosine in near if row in found]
-        places = contradicted(fact.fact, [(known.fact, cosine) for known, cosine in compared], settings=settings)
+        places = contradicted(fact.fact, [(said, cosine) for (_, said, _), cosine in compared], settings=settings)
         return tuple(
-            NearFact.trusted({"id": known.id, "fact": known.fact, "valid_at": known.valid_at})
-            for known, _ in (compared[place] for place in islice(places, MOST_NEAR))
-            if known.id != self.drafts[0].replaces
+            NearFact.trusted({"id": its_id, "fact": said, "valid_at": moment(since)})
+            for (its_id, said, since), _ in (compared[place] for place in islice(places, MOST_NEAR))
+            if its_id != self.drafts[0].replaces
         )
 
     def store(

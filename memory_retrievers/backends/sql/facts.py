@@ -56,19 +56,6 @@ _CHAIN: Final = f"""
 """
 
 
-class ComparableFact(NamedTuple):
-    """What a fact says, and since when it holds."""
-
-    id: str  # its id
-    fact: str  # what it says
-    since: int  # since when, in microseconds since 1970
-
-    @property
-    def valid_at(self) -> datetime:
-        """Since when it holds."""
-        return moment(self.since)
-
-
 class PastPassages(NamedTuple):
     """The texts of n former versions, as they were searched."""
 
@@ -106,15 +93,18 @@ class SQLFacts(Part):
             ).fetchall()
         return [fact for fact in map(memory_of, rows) if isinstance(fact, SemanticMemory)]
 
-    def comparable(self, rows: Sequence[int], *, longest: int) -> dict[int, ComparableFact]:
-        """Read those of the given rows that are plain facts of this store's own, hold, and have no more characters."""
+    def comparable(self, rows: Sequence[int], *, longest: int) -> dict[int, tuple[str, str, int]]:
+        """Read those of the given rows that are plain facts of this store's own, hold, and have no more characters.
+
+        Each is its id, what it says, and since when it holds, in microseconds since 1970.
+        """
         found = self.query(
             f"""SELECT m.row, m.id, m.content, m.valid_at FROM memories m WHERE {self.dialect.among("m.row", ":rows")}
             AND m.kind = 'semantic' AND m.content_type = '{ContentType.TEXT}' AND m.origin <> '{Origin.STORE}'
             AND m.invalid_at IS NULL""",
             {"rows": self.dialect.listed(rows)},
         )
-        return {row: ComparableFact(*fields) for row, *fields in found if len(fields[1]) <= longest}
+        return {row: (its_id, said, since) for row, its_id, said, since in found if len(said) <= longest}
 
     def keep_version(self, key: MemoryKey, *, until: datetime) -> None:
         """Keep what a fact says now, with its vector, as a former version that held until a moment."""
