@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Part, one
 from memory_retrievers.backends.sql.facts import SQLFacts
-from memory_retrievers.backends.sql.rows import BELOW, COLUMNS, below, encode_json, encode_time, memory_of
+from memory_retrievers.backends.sql.rows import BELOW, COLUMNS, below, encode_json, memory_of
 from memory_retrievers.models import AnyMemory, Kind, scopes
 from memory_retrievers.models.fields import moment
+from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.results import Position
+from memory_retrievers.models.selection import Selection
 
 TEXT_SHOWN: Final = 2_000  # characters of a text in a page; the memory itself may hold a million
 METADATA_SHOWN: Final = 4_000  # characters of metadata, as JSON, in a page: larger ones are left out
@@ -253,19 +256,12 @@ class SQLOverview(Part):
 
 
 def _condition(connection: Connection, listing: Listing, kind: Kind) -> tuple[str, dict[str, Any]]:
-    dialect = connection.dialect
-    conditions = [f"m.{OF_SCOPE}", f"m.kind = '{kind}'", "(m.expires_at IS NULL OR m.expires_at > :now)"]
+    dialect, tagged = connection.dialect, Filters(tags=() if listing.tag is None else (listing.tag,))
+    selection = Selection(scope=listing.scope, kind=kind, now=listing.now, as_of=listing.as_of, filters=tagged)
+    conditions = [where.in_scope(selection), where.NOT_EXPIRED, *where.narrowing(dialect, selection)]
     if listing.as_of is not None:
         conditions.append(_HELD.format(beside=dialect.beside("v", "m")))
-    if listing.tag is not None:
-        conditions.append(f":tag IN ({dialect.items('m.tags')})")
-    values = {
-        "scope": listing.scope,
-        "now": encode_time(listing.now),
-        "as_of": encode_time(listing.as_of),
-        "tag": listing.tag,
-    }
-    return " AND ".join(conditions), values
+    return " AND ".join(conditions), where.parameters(dialect, selection)
 
 
 def _direct(connection: Connection, prefix: str, *, after: str | None, limit: int) -> Iterator[str]:
