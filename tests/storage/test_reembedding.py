@@ -629,3 +629,14 @@ def test_no_byte_of_an_old_vector_is_left_after_a_purge(store):
         files = [file for file in store.rglob("*") if file.is_file()]
         assert files
         assert not any(old in file.read_bytes() for file in files)
+
+
+def test_one_thread_at_a_time_moves_a_store_on_disk_as_in_memory(filled):
+    with inside(filled).ledger.database.alone("moving") as is_alone:
+        assert is_alone
+        with pytest.raises(ConfigurationError, match="being re-embedded already"):
+            filled.reembed(HashEmbedder(64), embedder_id="new")
+        with inside(filled).ledger.database.alone("feeding") as is_other:
+            assert is_other
+    filled.reembed(HashEmbedder(64), embedder_id="new")
+    assert nearest(filled, text(7)) == "f7"
