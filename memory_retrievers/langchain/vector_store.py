@@ -32,7 +32,13 @@ class MemoryVectorRetriever(VectorStoreRetriever):
     """The retriever of a store: what it calls is told the configuration, which LangChain's own keeps to itself."""
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:  # noqa: ANN401
-        """As LangChain's, in the context of the configuration."""
+        """As LangChain's, in the context of the configuration.
+
+        Args:
+            input: The question.
+            config: Names the scope, where the store has none.
+            kwargs: As LangChain's.
+        """
         with set_config_context(ensure_config(config)) as context:
             return context.run(super().invoke, input, config, **kwargs)
 
