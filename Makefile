@@ -13,7 +13,7 @@ ON_POSTGRES := tests/retrieval tests/ingestion tests/tools tests/scene \
 # Compiled modules are kept: the tests start some hundred processes that import the same ones.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-disk test-postgres test-install test-llm test-docs check docs format bench clean
+.PHONY: demo test test-all test-disk test-coverage test-postgres test-install test-llm test-docs check docs format bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/memory-retrievers demo
@@ -32,6 +32,16 @@ COVERAGE ?= --cov --cov-report=term --cov-fail-under=95
 
 test-disk: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto $(COVERAGE) $(PYTEST_ARGS)
+
+# Every claim once, and of what that leaves out the files that alone run lines of the package in their own process, with
+# coverage as ``sys.monitoring`` tells of it: for Python 3.12 and newer, where counting takes hardly longer.
+ALONE_COVER := tests/backends/test_postgres.py tests/backends/test_postgres_locks.py tests/backends/test_postgres_migrations.py \
+	tests/backends/test_postgres_server.py tests/backends/test_postgres_snapshots.py tests/backends/test_postgres_within.py \
+	tests/cli/test_eval.py tests/cli/test_migrate.py tests/cli/test_places.py tests/remote/test_transport.py tests/server/test_mcp_sessions.py
+
+test-coverage: $(VENV)/.dev
+	COVERAGE_CORE=sysmon $(BIN)/python -m pytest -n auto --cov --cov-report= --quick $(PYTEST_ARGS)
+	COVERAGE_CORE=sysmon $(BIN)/python -m pytest -n auto $(COVERAGE) --cov-append $(ALONE_COVER) $(PYTEST_ARGS)
 
 # On a server that the tests start; what is marked `embedded` is left out, and coverage is not asked.
 test-postgres: $(VENV)/.dev
