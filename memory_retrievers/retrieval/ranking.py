@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import reduce
+from functools import partial, reduce
 from itertools import islice
 from sys import float_info
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -26,6 +26,7 @@ from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
 from memory_retrievers.retrieval.request import RetrievalPlan
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import RANK, observer_of_stages
+from memory_retrievers.text.passages import message_passage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -303,7 +304,7 @@ def _fuse(
             names_days = asked.ahead or asked.behind
             planned = None
             if names_days and asked.described_periods:
-                planned = times.planned(each, asked, texts=ledger.texts, since=ledger.valid_from)
+                planned = times.planned(each, asked, texts=partial(_texts, ledger), since=ledger.valid_from)
             scored = score(each, asked, settings, boosts=boosts, planned=planned)
             asks_of_a_time = asked.dates or asked.periods or scored.is_by_time  # an older one may be what is meant
             if kind is Kind.EPISODIC and each.layout.has_messages and not asks_of_a_time:
@@ -311,6 +312,14 @@ def _fuse(
                 scored = without_repetition(scored, settings.repetition_weight, limit=limit, texts=ledger.texts)
             fused[kind] = RankingByScore(scored)
     return {**fused, **normalise_across_kinds(fused, dense_weight=settings.dense_weight)}
+
+
+def _texts(ledger: SQLLedger, passages: Sequence[int]) -> dict[int, str]:
+    """Texts of passages by their ids, and of queued messages by their numbers below 0."""
+    queued = ledger.open_episodes.read([-each for each in passages if each < 0])
+    said = {-each.row: message_passage(each.message) for each in queued}
+    stored = ledger.texts([each for each in passages if each > 0])
+    return stored | {number: each.text for number, each in said.items() if each is not None}
 
 
 def _forget(

@@ -76,17 +76,16 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
     Args:
         candidates: The candidates.
         question: The query.
-        texts: Reads passages: those that name a time, and for plans the newest others, which may call one off.
+        texts: Reads passages, those of open episodes by numbers below 0: those that name a time, and for plans the
+            newest others, which may call one off.
         since: Reads since when facts hold.
     """
     layout = candidates.layout
     found = np.zeros(len(candidates))
-    may_tell = layout.tells_time if layout.has_messages else np.ones(len(candidates), np.bool_)
-    places = (may_tell & (layout.passages > 0)).nonzero()[0]
-    newest = places[np.argsort(-layout.passages[places], kind="stable")[:_READ]].tolist()
+    may_tell = layout.tells_time if layout.has_messages else layout.passages > 0
+    newest = _newest(layout.passages, may_tell)[:_READ]
     if question.asks_for_plans and layout.has_messages:
-        others = (layout.is_message & ~may_tell).nonzero()[0]
-        newest += others[np.argsort(-layout.passages[others], kind="stable")[:_READ_BESIDE]].tolist()
+        newest += _newest(layout.passages, layout.is_message & ~may_tell)[:_READ_BESIDE]
     read = texts(layout.passages[newest].tolist())
     holds = {} if layout.has_messages else since(layout.memories[newest].tolist())
     for place in newest:
@@ -100,9 +99,18 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
         for place in newest if plans else ():
             if found[place] or not layout.is_message[place] or (off := called_off(contents[place])) is None:
                 continue
-            before = (p for p, names in plans.items() if layout.began[p] < layout.began[place] and off.fits(names))
+            said = layout.began[place], place  # messages of an episode are in order
+            before = (p for p, names in plans.items() if (layout.began[p], p) < said and off.fits(names))
             found[place] = max((found[p] for p in before), default=0.0)
     return found
+
+
+def _newest(passages: NDArray[np.int64], mask: NDArray[np.bool_]) -> list[int]:
+    """Places of the passages of a mask, the newest first: those of open episodes, below 0, before what is stored."""
+    places = mask.nonzero()[0]
+    of_mask = passages[places]
+    newest: list[int] = places[np.lexsort((-np.abs(of_mask), of_mask > 0))].tolist()
+    return newest
 
 
 class CalledOff(NamedTuple):

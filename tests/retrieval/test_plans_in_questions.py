@@ -29,16 +29,20 @@ SAID = {
 }
 
 
-@pytest.fixture(scope="module")
-def memory():
+@pytest.fixture(scope="module", params=["stored", "queued"])
+def memory(request):
     with AgentMemory.in_memory(clock=FixedClock(NOW)) as opened:
         for number, (said, days) in enumerate(SAID.items()):
             message = Message(role="user", content=said, timestamp=NOW - timedelta(days=days))
             opened.add_messages(SCOPE, [message], conversation=f"c{number}")
-        opened.flush(SCOPE)
+        if request.param == "stored":
+            opened.flush(SCOPE)
         opened.remember_fact(scope=SCOPE, fact="Ines renews her passport by 2026-03-16")
         opened.remember_fact(scope=SCOPE, fact="Ines plays tennis")
         yield opened
+
+
+PLACES = ("roof", "door", "fence", "gate", "bench", "porch", "shed", "wall", "attic", "garage", "floor", "chimney")
 
 
 def told_by(memory, query, least="auto"):
@@ -270,3 +274,16 @@ def test_what_is_cancelled_or_moved_is_called_off(plan, text):
 def test_a_word_of_a_plan_alone_calls_nothing_off(plan, text):
     off = called_off(text)
     assert off is None or not off.fits(plan.split())
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_what_calls_a_plan_off_later_in_the_same_conversation_is_told_beside_it(is_stored):
+    said = ["Dinner with Tom on Friday", *(f"The {place} of the house is blue" for place in PLACES), "Tom cancelled"]
+    two_days_ago = NOW - timedelta(days=2)
+    with AgentMemory.in_memory(clock=FixedClock(NOW)) as memory:
+        memory.add_messages(SCOPE, [Message(role="user", content=each, timestamp=two_days_ago) for each in said])
+        if is_stored:
+            memory.flush(SCOPE)
+        found = memory.retrieve("What do I have today?", scope=SCOPE, min_relevance="auto", record=False)
+    told = found.to_markdown(detail="excerpts", max_tokens=60)
+    assert ("Dinner with Tom" in told, "Tom cancelled" in told) == (True, True)
