@@ -8,6 +8,7 @@ Each call is made twice on a store on disk with twelve memories in the scope; th
 from __future__ import annotations
 
 import argparse
+import gc
 import sqlite3
 import sys
 import tempfile
@@ -104,14 +105,18 @@ def statements_of_connections() -> Iterator[list[str]]:
 
 def followed(call: Callable[[], object], said: list[str]) -> Trace:
     """The second of two calls, in this thread."""
-    call()
-    trace = Trace()
-    said.clear()
-    sys.setprofile(trace)
+    # The collector closes a memory that somebody left open, wherever it runs, and with it goes what is remembered.
+    gc.collect()
+    gc.disable()
     try:
+        call()
+        trace = Trace()
+        said.clear()
+        sys.setprofile(trace)
         call()
     finally:
         sys.setprofile(None)
+        gc.enable()
     trace.statements = list(said)
     return trace
 
