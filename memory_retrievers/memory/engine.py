@@ -177,12 +177,24 @@ class _Live:
 _live: dict[Path, _Live] = {}
 # Reentrant: a handle that is garbage collected while another is being opened lets go of its share right then.
 _registry = threading.RLock()
-if hasattr(os, "register_at_fork"):  # a child must not inherit it from a thread that it does not have
-    os.register_at_fork(before=_registry.acquire, after_in_parent=_registry.release, after_in_child=_registry.release)
+
+
+@functools.cache
+def _kept_whole_at_forks() -> None:
+    """Let a fork wait for the registry, which a child must not inherit from a thread that it does not have.
+
+    Hooks go newest first: a fork takes it before the locks of files, as whoever opens a store does.
+    """
+    import memory_retrievers.backends.sqlite.attachment  # noqa: F401 - whose hooks are registered before this one
+
+    if hasattr(os, "register_at_fork"):
+        release = _registry.release
+        os.register_at_fork(before=_registry.acquire, after_in_parent=release, after_in_child=release)
 
 
 def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Callable[[], None]]:
     """The engine of a directory, which all its holders in this process have; the last that lets go of it closes it."""
+    _kept_whole_at_forks()
     require_local(directory)
     try:
         make_directories(directory, parts.access)

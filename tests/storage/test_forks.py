@@ -66,9 +66,13 @@ def remember(store, number):
     return number
 
 
-def output_of(code, store):
+def output_of(code, *given):
     done = subprocess.run(
-        [sys.executable, "-c", code, str(store)], capture_output=True, text=True, timeout=3 * PATIENCE, check=False
+        [sys.executable, "-c", code, *map(str, given)],
+        capture_output=True,
+        text=True,
+        timeout=3 * PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -83,6 +87,43 @@ def test_a_child_forked_inside_a_transaction_is_told_that_it_cannot_open_that_st
     assert "was being read or written when this process was forked" in said
     assert "spawn" in said
     assert facts == "1"
+
+
+WHILE_A_THREAD_OPENS = """
+import os, sys, threading, time
+from memory_retrievers import AgentMemory
+from memory_retrievers.backends.sqlite.attachment import AttachedFile
+from memory_retrievers.storage.store import MemoryStore
+from memory_retrievers.testing import HashEmbedder
+
+store, place = sys.argv[1], {"before its file": AttachedFile, "before its first reading": MemoryStore}[sys.argv[2]]
+is_opening, is_forking = threading.Event(), threading.Event()
+begin = place.__init__
+
+def begin_slowly(self, *args, **kwargs):
+    is_opening.set()
+    is_forking.wait()
+    time.sleep(0.5)  # the fork comes to the locks
+    begin(self, *args, **kwargs)
+
+def open_it():
+    AgentMemory.open(store, embedder=HashEmbedder()).close()
+
+place.__init__ = begin_slowly
+thread = threading.Thread(target=open_it)
+thread.start()
+is_opening.wait()
+os.register_at_fork(before=is_forking.set)
+if not (child := os.fork()):
+    os._exit(0)
+thread.join()
+print(os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+@pytest.mark.parametrize("place", ["before its file", "before its first reading"])
+def test_a_fork_and_a_thread_that_is_opening_a_store_do_not_wait_for_each_other(tmp_path, place):
+    assert output_of(WHILE_A_THREAD_OPENS, tmp_path / "store", place) == "0\n"
 
 
 PREFORKED = """
