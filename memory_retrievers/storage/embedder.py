@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import threading
@@ -290,8 +291,9 @@ class StoreEmbedder:
 
         ``take_over`` puts these in the place of the old; it, and then this, gives False if that cannot be done yet.
         """
-        with self._lock:
+        with contextlib.ExitStack() as held:
             with self._ledger.transaction():
+                held.enter_context(self._lock)  # not before: who has the transaction may ask for the embedder in it
                 if not take_over():
                     return False
                 reembedded = _State.noted(self._ledger.notes()).reembedded + 1

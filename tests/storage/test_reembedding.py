@@ -29,6 +29,29 @@ from memory_retrievers.testing import HashEmbedder, inside
 
 COUNT = 2 * PASSAGES_AT_ONCE + 88
 
+MOVE_BESIDE_A_TRANSACTION = """
+import sys, threading
+from memory_retrievers import AgentMemory
+from memory_retrievers.testing import HashEmbedder, inside
+with AgentMemory.open(sys.argv[1], embedder=HashEmbedder()) as memory:
+    store, is_moving = inside(memory).store, threading.Event()
+    new = store.embedder.current()
+    begin = store.ledger.transaction
+    def begin_noted(*scopes):
+        is_moving.set()
+        return begin(*scopes)
+    move = threading.Thread(target=store.embedder.replace, args=(new, lambda: False))
+    with store.transaction():
+        store.ledger.transaction = begin_noted
+        move.start()
+        is_moving.wait()  # and from here on for the end of this transaction
+        store.ledger.transaction = begin
+        for fact in ("the first that has vectors", "another after it"):
+            memory.remember_fact(scope="c1", fact=fact)
+    move.join()
+    print(memory.verify().ok, memory.stats().facts)
+"""
+
 DIE_IN_THE_THIRD_PAGE = """
 import sys, time
 from memory_retrievers import AgentMemory
@@ -640,3 +663,14 @@ def test_one_thread_at_a_time_moves_a_store_on_disk_as_in_memory(filled):
             assert is_other
     filled.reembed(HashEmbedder(64), embedder_id="new")
     assert nearest(filled, text(7)) == "f7"
+
+
+def test_who_asks_for_the_embedder_in_a_transaction_does_not_wait_for_a_move_that_waits_for_its_end(store):
+    done = subprocess.run(
+        [sys.executable, "-c", MOVE_BESIDE_A_TRANSACTION, str(store)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.stdout == "True 2\n", done.stderr
