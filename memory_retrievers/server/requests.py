@@ -14,7 +14,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -142,7 +142,9 @@ class RequestContext:
                 except MemoryRetrieversError:
                     if (noted := under_way.get()) is not None and noted.is_noted:
                         under_way.set(None)  # in this thread, and forgotten here: its sender may be answered already
-                        requests_of(self.memory).forget(noted)
+                        with suppress(MemoryRetrieversError):  # the first error is what is told
+                            requests_of(self.memory).forget(noted)
+                        noted.is_noted = False  # and not tried again
                     raise
 
         begun = asyncio.ensure_future(to_thread.run_sync(measured, limiter=among))

@@ -244,6 +244,24 @@ def test_a_failure_after_a_change_may_be_tried_again_on_another_server(client, o
     assert other.post("/api/v0/add_message", json=of_alice(**WRITES["add_message"]), headers=KEY).status_code == 200
 
 
+def test_what_a_write_failed_of_is_told_also_where_its_note_cannot_be_forgotten(client, memory, monkeypatch):
+    forgotten = []
+
+    def forget(self, request):
+        forgotten.append(request)
+        raise StoreLockedError("another process writes")
+
+    def fail_behind(*args, **options):
+        memory.add_messages("c9", [{"role": "user", "content": "Hello."}])
+        raise BackendError("this is what failed")
+
+    monkeypatch.setattr(requests.SQLRequests, "forget", forget)
+    monkeypatch.setattr(type(memory), "remember_many", fail_behind)
+    answer = client.post("/api/v0/remember", json=of_alice(facts=[{"fact": "tea"}]), headers=KEY)
+    assert answer.json()["message"] == "this is what failed"
+    assert len(forgotten) == 1
+
+
 async def test_what_fails_after_a_change_behind_the_end_of_its_server_may_be_tried_again(memory):
     begun, let, running = threading.Event(), threading.Event(), set()
     shared = SimpleNamespace(memory=memory, running=running, metrics=Metrics(), readiness=None, processing=None)
