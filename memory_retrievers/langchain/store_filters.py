@@ -36,7 +36,7 @@ def scope_of(root: str, namespace: Sequence[str]) -> str:
 
 def _labels(namespace: Sequence[str]) -> tuple[str, ...]:
     # of one text in the place of a tuple the letters would be the labels
-    if isinstance(namespace, str) or not all(isinstance(label, str) and label for label in namespace):
+    if not isinstance(namespace, tuple | list) or not all(isinstance(label, str) and label for label in namespace):
         raise ValidationError(f"a namespace is a tuple of texts that are not empty, as ('a',) is, not {namespace!r}")
     return tuple(namespace)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import pydantic
 from langchain_core.chat_history import BaseChatMessageHistory
@@ -16,7 +16,7 @@ from langchain_core.runnables import ensure_config
 from langchain_core.runnables.config import get_callback_manager_for_config
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError
+from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, ValidationError
 from memory_retrievers.ingestion.worker import Process, log_failure, process_queue
 from memory_retrievers.langchain.scope import ScopedByConfig, zone_of
 from memory_retrievers.models import DetailLevel, scopes
@@ -251,8 +251,13 @@ class MemoryChatHistory(BaseChatMessageHistory):
         Raises:
             MemoryRetrieversError: They could not be queued.
         """
-        given = [messages] if isinstance(messages, str | BaseMessage) else messages
-        said = self._turns.said(convert_to_messages(given))  # a dict, a pair or a text is one, too
+        is_pair = isinstance(messages, tuple) and [*map(type, messages)] == [str, str]  # a role and its words
+        one_or_more: Any = [messages] if is_pair or isinstance(messages, str | BaseMessage | Mapping) else messages
+        try:
+            given = convert_to_messages(one_or_more)  # a dict, a pair or a text is one, too
+        except (ValueError, NotImplementedError):  # which repeat what was given
+            raise ValidationError("a message is what LangChain takes for one: it has a role and a content") from None
+        said = self._turns.said(given)
         self._turns.keep(said, scope=self._scope, conversation=self._conversation)
 
     def clear(self) -> None:

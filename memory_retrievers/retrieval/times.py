@@ -83,9 +83,9 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
     layout = candidates.layout
     found = np.zeros(len(candidates))
     may_tell = layout.tells_time if layout.has_messages else layout.passages > 0
-    newest = _newest(layout.passages, may_tell)[:_READ]
+    newest = _newest(layout.passages, may_tell, limit=_READ)
     if question.asks_for_plans and layout.has_messages:
-        newest += _newest(layout.passages, layout.is_message & ~may_tell)[:_READ_BESIDE]
+        newest += _newest(layout.passages, layout.is_message & ~may_tell, limit=_READ_BESIDE)
     read = texts(layout.passages[newest].tolist())
     holds = {} if layout.has_messages else since(layout.memories[newest].tolist())
     for place in newest:
@@ -105,12 +105,12 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
     return found
 
 
-def _newest(passages: NDArray[np.int64], mask: NDArray[np.bool_]) -> list[int]:
-    """Places of the passages of a mask, the newest first: those of open episodes, below 0, before what is stored."""
-    places = mask.nonzero()[0]
-    of_mask = passages[places]
-    newest: list[int] = places[np.lexsort((-np.abs(of_mask), of_mask > 0))].tolist()
-    return newest
+def _newest(passages: NDArray[np.int64], mask: NDArray[np.bool_], *, limit: int) -> list[int]:
+    """Places of the newest passages of a mask: so many of open episodes, below 0, and as many of what is stored."""
+    found: list[int] = []
+    for places in (np.nonzero(mask & (passages < 0))[0], np.nonzero(mask & (passages > 0))[0]):
+        found += places[np.argsort(-np.abs(passages[places]), kind="stable")[:limit]].tolist()
+    return found
 
 
 class CalledOff(NamedTuple):

@@ -64,9 +64,9 @@ class Body(BaseModel):
             return given
         if len(given) > MAX_FIELDS:
             raise ValueError(f"has {len(given)} fields: at most {MAX_FIELDS} are looked at")
-        if unknown := given.keys() - cls.model_fields.keys() - cls.ignored:
-            raise ValueError(f"there is no field {min(unknown)}: there are {', '.join(cls.model_fields)}")
         said = {name: value for name, value in given.items() if value is not None or name in cls.nullable}
+        if unknown := said.keys() - cls.model_fields.keys() - cls.ignored:
+            raise ValueError(f"there is no field {min(unknown)}: there are {', '.join(cls.model_fields)}")
         return {name: value for name, value in said.items() if name not in cls.ignored}
 
 

@@ -1,5 +1,7 @@
 """The ledger and the indexes on a real PostgreSQL server: every contract that the embedded ones keep."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 
 import numpy as np
@@ -129,6 +131,9 @@ def _wide(ledger, number=3_000, dimension=32):
     return HNSWVectorIndex(ledger, exact_limit=10), vectors[number:]
 
 
+_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s"
+
+
 def _indexes(ledger):
     with ledger.postgres.session() as connection:
         sql = "SELECT count(*), sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname LIKE 'passage_vectors_32%'"
@@ -173,6 +178,23 @@ def test_an_index_that_another_process_is_making_is_left_to_it(ledger):
         index.make(32)
         assert _indexes(ledger)[0] == 0
         assert len(index.search(query, facts_in(), limit=20).passages) == 20
+    index.close()
+
+
+def test_purging_and_making_the_index_do_not_wait_for_each_other(ledgers, ledger):
+    index, _ = _wide(ledger, 200)
+    index.rebuild()
+    url = ledgers[1]
+    with psycopg.connect(url) as writer, psycopg.connect(url, autocommit=True) as other, ThreadPoolExecutor(2) as pool:
+        writer.execute("LOCK TABLE passage_contents_0 IN ROW EXCLUSIVE MODE")
+        made = pool.submit(index.make, 32)
+        until(lambda: made.done() or other.execute(_WAITING, ("%CREATE INDEX%",)).fetchone()[0], "making the index")
+        purged = pool.submit(ledger.postgres.compact)
+        time.sleep(1)  # if purging waits for a lock of a table, it does before the writer ends
+        writer.commit()
+        assert made.result(60) is None
+        assert purged.result(60) is None
+    assert _indexes(ledger)[0] == PARTITIONS
     index.close()
 
 

@@ -188,5 +188,15 @@ def test_what_langchain_takes_for_messages_is_added_as_such(memory):
     history.add_message("And now?")
     history.add_messages("Hello?")
     history.add_messages(HumanMessage("Hello!"))
-    said = ["The boiler was repaired.", "Good.", "And now?", "Hello?", "Hello!"]
+    history.add_messages({"role": "user", "content": "One."})
+    history.add_messages(("assistant", "Two."))
+    said = ["The boiler was repaired.", "Good.", "And now?", "Hello?", "Hello!", "One.", "Two."]
     assert [message.content for message in history.messages] == said
+
+
+@pytest.mark.parametrize("wrong", [[{"who": "user", "secret": "sk-123"}], [3], [("user",)]])
+def test_what_is_no_message_is_refused_without_a_word_of_it(memory, wrong):
+    with pytest.raises(ValidationError, match=r"^a message is what LangChain takes for one") as refused:
+        history_of(memory).add_messages(wrong)
+    assert "sk-123" not in str(refused.value)
+    assert history_of(memory).messages == []

@@ -191,7 +191,8 @@ def test_what_was_done_is_what_was_told_then_and_what_was_told_later_of_it(deeds
     assert {hit.memory.id for hit in without_floor[: len(words)]} == {hit.memory.id for hit in found.episodic}
 
 
-def test_what_an_open_conversation_tells_of_the_time_is_not_left_out():
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_what_an_open_conversation_tells_of_the_time_is_told_as_if_it_were_stored(is_stored):
     with AgentMemory.in_memory(clock=FixedClock(NOW)) as opened:
         for hours, said in ((28, "Fixed the lamp"), (1, "Yesterday I went to the sauna with Priya.")):
             told = NOW - timedelta(hours=hours)
@@ -199,7 +200,7 @@ def test_what_an_open_conversation_tells_of_the_time_is_not_left_out():
             if hours > 1:
                 opened.flush(SCOPE)
         opened.add_messages(SCOPE, [Message(role="user", content="I will do nothing tomorrow")], conversation="plan")
-        assert told_by(opened, "What did I do yesterday?")[0] == ["Fixed the lamp", said]
+        assert told_by(opened, "What did I do yesterday?")[0] == [said, "Fixed the lamp"]
 
 
 def test_a_fact_tells_what_was_done_by_the_day_since_which_it_holds(deeds):

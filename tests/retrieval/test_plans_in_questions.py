@@ -287,3 +287,15 @@ def test_what_calls_a_plan_off_later_in_the_same_conversation_is_told_beside_it(
         found = memory.retrieve("What do I have today?", scope=SCOPE, min_relevance="auto", record=False)
     told = found.to_markdown(detail="excerpts", max_tokens=60)
     assert ("Dinner with Tom" in told, "Tom cancelled" in told) == (True, True)
+
+
+def test_what_is_queued_leaves_room_for_plans_that_are_stored():
+    with AgentMemory.in_memory(clock=FixedClock(NOW)) as memory:
+        plan = {"Coach trip on Friday": 3, "The coach trip has been cancelled": 1}
+        for text, days in plan.items():
+            memory.add_messages(SCOPE, [Message(role="user", content=text, timestamp=NOW - timedelta(days=days))])
+            memory.flush(SCOPE)
+        talk = [*(f"I got up at {n % 12} o'clock" for n in range(1_100)), *(f"Rain {n}" for n in range(300))]
+        memory.add_messages(SCOPE, [Message(role="user", content=each, timestamp=NOW) for each in talk])
+        found = memory.retrieve("What do I have today?", scope=SCOPE, min_relevance="auto", record=False)
+        assert plan.keys() <= {hit.memory.messages[0].content for hit in found.episodic}

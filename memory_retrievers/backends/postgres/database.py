@@ -23,10 +23,11 @@ from memory_retrievers.backends.postgres.connection import Connection, bounded, 
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.requests import note_request, under_way
-from memory_retrievers.errors import READ_ONLY, ConfigurationError
+from memory_retrievers.errors import READ_ONLY, BackendError, ConfigurationError
 from memory_retrievers.settings import POOL_SIZE
 
 _PATIENCE: Final = 30.0  # seconds to wait for a connection of the pool, and for a transaction's turn
+_LOOKS_AGAIN: Final = 0.05  # seconds until a lock is tried again
 
 _SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -239,12 +240,13 @@ class Database:
         """See ``sql.connection.Database``; yields the session that holds the lock, which goes with it."""
         self.require_writable()
         with self.session() as connection:
-            key = self._key_of("", purpose=purpose)
-            if waits:
-                connection.run(f"SELECT pg_advisory_lock({key})")
-            elif not sql.one(connection, f"SELECT pg_try_advisory_lock({key})"):
-                yield None
-                return
+            key, until = self._key_of("", purpose=purpose), time.monotonic() + (_PATIENCE if waits else 0)
+            # A statement that waits would hold up whoever makes an index, and who may be the one it waits for.
+            while not sql.one(connection, f"SELECT pg_try_advisory_lock({key})"):
+                if time.monotonic() >= until:
+                    yield None
+                    return
+                time.sleep(_LOOKS_AGAIN)
             try:
                 yield connection
             finally:
@@ -283,7 +285,9 @@ class Database:
         self.require_writable()
         if self.is_writing:
             raise ConfigurationError("a database cannot be compacted inside a transaction: end it first")
-        with wrapped(), self._taken() as connection:
+        with self.alone("indexing", waits=True) as connection:  # else either could wait for the other
+            if connection is None:
+                raise BackendError("the vector index is being made, and no table can be rewritten: try again later")
             owned = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'memories'::regclass"
             if not sql.one(connection, owned):  # who does not own a table leaves it out with a mere warning
                 raise ConfigurationError("only a role that owns the tables of the store can purge it")
