@@ -249,6 +249,7 @@ class MemoryChatHistory(BaseChatMessageHistory):
         """Queue messages, and see to it that what is due becomes memories.
 
         Raises:
+            ValidationError: Something among them is no message.
             MemoryRetrieversError: They could not be queued.
         """
         is_pair = isinstance(messages, tuple) and [*map(type, messages)] == [str, str]  # a role and its words
