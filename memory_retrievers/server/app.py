@@ -131,8 +131,8 @@ async def _lifespan(app: FastAPI, *, worker: bool) -> AsyncIterator[None]:
             await run_in_threadpool(memory.close)  # the worker ends its piece of work first
 
 
-@watching.get("/healthz")
 @watching.head("/healthz", include_in_schema=False)
+@watching.get("/healthz")
 async def healthz() -> Health:
     """Whether the server runs."""
     return Health(status="ok")
@@ -158,8 +158,8 @@ def _document(app: FastAPI) -> bytes:
         return bytes(app.state.document)
 
 
-@watching.get("/readyz")
 @watching.head("/readyz", include_in_schema=False)
+@watching.get("/readyz")
 async def readyz(request: CurrentRequest) -> Health:
     """Whether the store can be read, as of at most a second ago."""
     # No token is asked for, so it must cost next to nothing: one memory of a scope, and no count of anything.

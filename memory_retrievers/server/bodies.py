@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from memory_retrievers.models import DetailLevel, EpisodicDraft, JsonObject, MemoryDraft, SemanticDraft
-from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime, iso
+from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime, iso, storable
 from memory_retrievers.models.filters import SearchOptions
 from memory_retrievers.models.messages import IfSaid, Message, Said, messages_of
 from memory_retrievers.retrieval.request import RetrievalRequest
@@ -66,7 +66,9 @@ class Body(BaseModel):
             raise ValueError(f"has {len(given)} fields: at most {MAX_FIELDS} are looked at")
         said = {name: value for name, value in given.items() if value is not None or name in cls.nullable}
         if unknown := said.keys() - cls.model_fields.keys() - cls.ignored:
-            raise ValueError(f"there is no field {min(unknown)}: there are {', '.join(cls.model_fields)}")
+            raise ValueError(
+                f"there is no field {storable(min(unknown))}: there are {', '.join(cls.model_fields) or 'none'}"
+            )
         return {name: value for name, value in said.items() if name not in cls.ignored}
 
 

@@ -173,9 +173,7 @@ def days_behind(text: str, *, today: datetime) -> tuple[Period, ...]:
     weekend = [back(WEEKEND, 0, day - _FROM_SATURDAY)] if _AT_THE_WEEKEND.search(left) else ()
     behind = periods(left, now=day)
     if behind and dates:  # but for the day of the week of a date: "Friday, 27 March 2026"
-        for date, _ in _DATES:
-            left = date.sub(" ; ", left)
-        behind = periods(left, now=day)
+        behind = periods(_without_dates(left), now=day)
     return *behind, *(each for each in dates if each.since <= day), *weekend
 
 
@@ -185,9 +183,13 @@ def names_relative_day(text: str) -> bool:
     >>> names_relative_day("User sees the dentist next Friday"), names_relative_day("User was born on 4 May 1980")
     (True, False)
     """
-    one, other = (_named_on(each, _without_habits(text)) for each in _OTHER_DAYS)
-    is_other = any(then and then != later for then, later in zip(one, other, strict=True))
-    return is_other or _ROUGHLY.search(plain(text[:_LOOKED_AT])) is not None
+    if _ROUGHLY.search(plain(text[:_LOOKED_AT])):
+        return True
+    left = _without_habits(text)
+    first, other = _OTHER_DAYS
+    if not any(one := _named_on(first, left)):  # as nearly always
+        return False
+    return any(then and then != later for then, later in zip(one, _named_on(other, left), strict=True))
 
 
 def names_same_days(text: str, one: datetime, other: datetime) -> bool:
@@ -206,7 +208,14 @@ def names_same_days(text: str, one: datetime, other: datetime) -> bool:
 
 def _named_on(day: datetime, text: str) -> tuple[tuple[Period, ...], list[datetime]]:
     """The periods ahead, and since when those behind are: what has lasted since March is told until today."""
-    return days_ahead(text, today=day), [each.since for each in days_behind(text, today=day)]
+    # without dates, which are the same behind as ahead
+    return days_ahead(text, today=day), [each.since for each in days_behind(_without_dates(text), today=day)]
+
+
+def _without_dates(text: str) -> str:
+    for date, _ in _DATES if _DIGIT.search(text) else ():
+        text = date.sub(" ; ", text)
+    return text
 
 
 def _without_habits(text: str) -> str:
@@ -405,11 +414,12 @@ _OF_NEXT_YEAR: Final[Mapping[str, Resolve]] = {
         rf"|(?P<next_>[明来]年)の?(?P<month_>{_CJK_MONTH})月(?:(?P<day__>\d{{1,2}})[日号號])?"
     ): _dated,
 }
+_NTH: Final = rf"\d{{1,2}}(?:st|nd|rd|th|\.)(?:{_TO}\d{{1,2}}(?:st|nd|rd|th|\.))?"
 _BY_NUMBER: Final[Mapping[str, Resolve]] = {
     (
-        rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)(?:{_TO}\d{{1,2}}(?:st|nd|rd|th|\.))? (?:(?:try|attempt|time|place|floor"
-        r"|grade|gear|base|class|row|street|avenue|round|platz|klasse|stock|rang|century|centuries)\b"
-        r"|to last\b|in the (?:league|table|race)\b)"
+        rf"\b(?:(?<!\bon the )(?<!\bby the )(?<!\bam )(?<!\bzum ){_NTH} (?:time(?!:? (?:\d|tb))|place|base|class|row"
+        rf"|round|platz|klasse|rang|in the (?:league|table|race))"
+        rf"|{_NTH} (?:try|attempt|floor|grade|gear|street|avenue|stock|century|centuries|to last))\b"
     ): lambda _, __: None,  # counted as days are
     (
         rf"{_WHICH}个?月の?(\d{{1,2}})[日号號]|\b(\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of |du |del )?"

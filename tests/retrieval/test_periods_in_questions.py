@@ -197,7 +197,7 @@ def test_what_an_open_conversation_tells_of_the_time_is_told_as_if_it_were_store
         for hours, said in ((28, "Fixed the lamp"), (1, "Yesterday I went to the sauna with Priya.")):
             told = NOW - timedelta(hours=hours)
             opened.add_messages(SCOPE, [Message(role="user", content=said, timestamp=told)], conversation=said)
-            if hours > 1:
+            if is_stored or hours > 1:
                 opened.flush(SCOPE)
         opened.add_messages(SCOPE, [Message(role="user", content="I will do nothing tomorrow")], conversation="plan")
         assert told_by(opened, "What did I do yesterday?")[0] == [said, "Fixed the lamp"]

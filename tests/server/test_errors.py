@@ -1,5 +1,6 @@
 """Every failure is the one error object with its status, and none is a traceback."""
 
+import json
 import logging
 
 import pytest
@@ -205,3 +206,9 @@ def test_openapi_tells_attributes_where_they_stand_and_shows_a_filter(client):
     assert schemas["Queued"]["properties"]["due"]["description"].startswith("Whether ``process_due`` would do")
     assert schemas["FactBody"]["properties"]["fact"]["description"] == "One sentence in natural language."
     assert schemas["RetrieveBody"]["properties"]["where"]["examples"][0]["not"] == {"tags": "old"}
+
+
+def test_an_unknown_field_that_is_no_text_is_refused(client):
+    body = json.dumps(ASKED)[:-1] + ', "\\ud800": 1}'
+    answer = client.post("/api/v0/retrieve_memory", content=body, headers={"Content-Type": "application/json"})
+    assert error_of(answer) == (422, "ValidationError")

@@ -542,3 +542,24 @@ def test_what_was_done_is_no_plan_whoever_did_it(text):
 )
 def test_what_looks_like_the_past_may_be_a_plan(text):
     assert told(text) == [("2026-03-06", "2026-03-07")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm a bit busy on friday",
+        "please keep the door locked on friday",
+        "let's quit early on friday",
+        "expected at the clinic on friday",
+        "Fred at the gym on friday",
+        "on the 24th place the order",
+    ],
+)
+def test_a_word_that_is_no_past_verb_and_a_day_before_a_place_leave_a_plan(text):
+    assert days_ahead(text, today=datetime(2026, 3, 4, 9, tzinfo=UTC))
+
+
+def test_a_text_with_a_date_means_the_same_on_that_day():
+    eve = datetime(2026, 3, 4, 9, tzinfo=UTC)
+    assert names_same_days("The contract ends on 5 March 2026", eve, eve + timedelta(days=1))
+    assert names_same_days("Ana's recital is on 5 March", eve, eve + timedelta(days=1))
