@@ -190,9 +190,7 @@ USUAL_DISTANCE: Final = 0.5
 nothing is new; half of all segments are within."""
 
 STRANGE_DISTANCE: Final = 2.5  # from here on everything is; one in fifty segments is
-LEAST_DEVIATION: Final = (
-    0.05  # cosines of episodes that are all alike deviate by chance, and less than this tells nothing
-)
+LEAST_DEVIATION: Final = 0.05  # of cosines; less tells nothing: those of episodes that are all alike deviate by chance
 LIFE_EVENT: Final = 1.0  # the mention of a rare event is notable by itself
 CORRECTION: Final = 0.4  # share of corrections ("actually", "no, I meant")
 FULL_CORRECTIONS: Final = 2  # so many of them count in full: one is a slip of the tongue

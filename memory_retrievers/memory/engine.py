@@ -180,7 +180,7 @@ _registry = threading.RLock()
 
 
 @functools.cache
-def _kept_whole_at_forks() -> None:
+def _register_hook_of_forks() -> None:
     """Let a fork wait for the registry, which a child must not inherit from a thread that it does not have.
 
     Hooks go newest first: a fork takes it before the locks of files, as whoever opens a store does.
@@ -194,7 +194,7 @@ def _kept_whole_at_forks() -> None:
 
 def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Callable[[], None]]:
     """The engine of a directory, which all its holders in this process have; the last that lets go of it closes it."""
-    _kept_whole_at_forks()
+    _register_hook_of_forks()
     require_local(directory)
     try:
         make_directories(directory, parts.access)

@@ -51,7 +51,7 @@ class MemoryFilter:
     include_invalidated: bool = False  # also facts that no longer hold; a search never finds them
 
     def fits(self, memory: AnyMemory) -> bool:
-        """True if a memory of the scope meets the conditions on what it says of itself, whoever has stored it."""
+        """True if a memory of these scopes and kinds meets the other conditions, but for its category."""
         made = memory.created_at
         return (
             (self.tier is None or memory.tier is self.tier)

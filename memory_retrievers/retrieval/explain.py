@@ -202,7 +202,7 @@ def explain(store: MemoryStore, request: RetrievalRequest, *, settings: Retrieva
 def explain_missing(
     store: MemoryStore, id: str, request: RetrievalRequest, *, settings: RetrievalSettings
 ) -> ExplainedAbsence:
-    """Name the stage that drops a memory, or describe all its stages if none does; likewise.
+    """Name the stage that drops a memory, or describe all its stages if none does; no use of it is recorded.
 
     Args:
         store: Where the memories are.

@@ -27,7 +27,7 @@ from memory_retrievers.errors import READ_ONLY, BackendError, ConfigurationError
 from memory_retrievers.settings import POOL_SIZE
 
 _PATIENCE: Final = 30.0  # seconds to wait for a connection of the pool, and for a transaction's turn
-_LOOKS_AGAIN: Final = 0.05  # seconds until a lock is tried again
+_TRIED_EVERY: Final = 0.05  # seconds between attempts to get a lock
 
 _SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -246,7 +246,7 @@ class Database:
                 if time.monotonic() >= until:
                     yield None
                     return
-                time.sleep(_LOOKS_AGAIN)
+                time.sleep(_TRIED_EVERY)
             try:
                 yield connection
             finally:
