@@ -136,27 +136,27 @@ class HybridRetriever:
 
         store, settings = self._store, self._settings
         now = store.now().astimezone(request.zone(settings))
-        with store.ledger.snapshots.turn():
+        snapshots = store.ledger.snapshots
+        with snapshots.turn(snapshots.loaded(request.scope, include_child_scopes=request.include_child_scopes)):
             plan = RetrievalPlan.of(request, store=store, now=now, settings=settings)
         passages = max((each.passages for each in plan.statistics.values()), default=0)
 
         def find(vector: Vector) -> tuple[dict[Kind, Ranking], dict[int, AnyMemory]]:
-            with store.ledger.snapshots.turn(passages):
-                waiting = self._searches_open and plan.may_find_open  # what was said may have been stored meanwhile
-                by_tokens = self._measures_tokens and store.embedder.gives_tokens
-                is_plain = request.as_of is None and not (waiting or by_tokens)
-                read = read_candidates if is_plain else read_all
-                candidates = read(store, plan, vector=vector, settings=settings)
-                rankings = rank(candidates, plan, ledger=store.ledger, settings=settings)
-                with observer_of_stages.get()(HYDRATE):
-                    rows = [hit.row for each in rankings.values() for hit in each.returned]
-                    if is_plain:
-                        return rankings, store.load(rows, as_of=None)
-                    return rankings, load(store, candidates, rows, as_of=request.as_of)
+            waiting = self._searches_open and plan.may_find_open  # what was said may have been stored meanwhile
+            by_tokens = self._measures_tokens and store.embedder.gives_tokens
+            is_plain = request.as_of is None and not (waiting or by_tokens)
+            read = read_candidates if is_plain else read_all
+            candidates = read(store, plan, vector=vector, settings=settings)
+            rankings = rank(candidates, plan, ledger=store.ledger, settings=settings)
+            with observer_of_stages.get()(HYDRATE):
+                rows = [hit.row for each in rankings.values() for hit in each.returned]
+                if is_plain:
+                    return rankings, store.load(rows, as_of=None)
+                return rankings, load(store, candidates, rows, as_of=request.as_of)
 
         if self._searches_open and (plan.may_find_open or store.open_episodes.kept):
             plan = prepare(store, plan, settings=settings)
-        rankings, memories = store.search(plan.embedded, find, known=plan.states)
+        rankings, memories = store.search(plan.embedded, find, known=plan.states, passages=passages)
         visible = {row: memory for row, memory in memories.items() if is_visible(memory, request, now=now)}
         calibration = calibration_of(store.embedder.id, store.embedder.relevance_note)
         semantic = _hydrated(rankings.get(Kind.SEMANTIC), visible, SemanticMemory, plan, calibration)

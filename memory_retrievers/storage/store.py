@@ -382,13 +382,16 @@ class MemoryStore:
         self._transaction.deleted += ids
         return ids
 
-    def search(self, query: str, find: Callable[[Vector], FoundT], *, known: States | None = None) -> FoundT:
+    def search(
+        self, query: str, find: Callable[[Vector], FoundT], *, known: States | None = None, passages: int | None = None
+    ) -> FoundT:
         """Embed a question and search with its vector, of shape (d,), against vectors of the same embedder.
 
         Args:
             query: The question.
             find: Searches the indexes; called once more if the store has moved to another embedder meanwhile.
             known: States of scopes that were read just before, and are read again if the embedder had to be asked.
+            passages: Passages of the scope, nearly, by which searches of threads take turns; None if nobody knows.
         """
         states = {} if known is None else known
         prepared = self._prepared
@@ -401,21 +404,26 @@ class MemoryStore:
                 states.clear()
             return vector
 
-        return self._search(embed, find, states)
+        return self._search(embed, find, states, passages)
 
     def search_texts(self, texts: Sequence[str], find: Callable[[Vectors], FoundT]) -> FoundT:
         """Like :meth:`search`, with the vectors of n texts as they would be stored, of shape (n, d)."""
-        return self._search(lambda embedder: self._embed_documents(embedder, texts), find, {})
+        return self._search(lambda embedder: self._embed_documents(embedder, texts), find, {}, None)
 
     def _search(
-        self, embed: Callable[[ProbedEmbedder], VectorT], find: Callable[[VectorT], FoundT], states: States
+        self,
+        embed: Callable[[ProbedEmbedder], VectorT],
+        find: Callable[[VectorT], FoundT],
+        states: States,
+        passages: int | None,
     ) -> FoundT:
         embedder = self._latest_embedder()
         while True:
             try:
                 with observer_of_stages.get()(EMBED):
                     embedded = embed(embedder)
-                with self.ledger.database.reading(states):
+                # the turn first: a few connections, whose pages are warm, serve all threads
+                with self.ledger.snapshots.turn(passages), self.ledger.database.reading(states):
                     found = find(embedded)
                     if self._transaction.embedder is embedder:
                         return found

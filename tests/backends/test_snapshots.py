@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 from patience import A_LONG_TIME, PATIENCE
 
-from memory_retrievers import Message
+from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends import snapshot as snapshot_module
 from memory_retrievers.backends import terms
 from memory_retrievers.backends.snapshot import Growing
@@ -26,6 +26,7 @@ from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
 from memory_retrievers.backends.sql.passages import KEPT_CHANGES, StoredPassages, changed_since
 from memory_retrievers.backends.sql.snapshots import Snapshots
 from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.backends.sqlite.database import Database
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.errors import BackendError, NotFoundError, ValidationError
 from memory_retrievers.models import Category, Kind, MemoryKey, Origin
@@ -841,15 +842,15 @@ def test_who_waits_for_a_turn_in_vain_or_writes_searches_beside_the_others(ledge
     kept, is_done = Snapshots(StoredPassages(ledger.database)), Event()
 
     def hold():
-        with kept.turn(), kept.turn():  # the second of one thread waits for nobody
+        with kept.turn(0), kept.turn(0):  # the second of one thread waits for nobody
             assert is_done.wait(PATIENCE)
 
     with ThreadPoolExecutor(1) as threads:
         held = threads.submit(hold)
-        with kept.turn():
+        with kept.turn(0):
             pass
         monkeypatch.setattr(snapshots, "_PATIENCE", A_LONG_TIME)
-        with ledger.database.write(), kept.turn():
+        with ledger.database.write(), kept.turn(0):
             is_done.set()
         held.result(PATIENCE)
 
@@ -858,10 +859,27 @@ def test_a_turn_ends_where_a_snapshot_is_read(ledger, monkeypatch):
     monkeypatch.setattr(snapshots, "_PATIENCE", A_LONG_TIME)
     add(ledger, [fact("tea")])
     kept = ledger.snapshots
-    with kept.turn():
+    with kept.turn(0):
         assert kept.of(Selection(scope=SCOPE, kind=Kind.SEMANTIC, now=NOW))
         with ThreadPoolExecutor(1) as threads:  # it gets the turn while this thread goes on
-            threads.submit(lambda: kept.turn().__enter__()).result(PATIENCE)
+            threads.submit(lambda: kept.turn(0).__enter__()).result(PATIENCE)
+
+
+def test_a_search_takes_the_turn_of_its_scope_and_then_a_connection(tmp_path, monkeypatch):
+    steps = []
+    turn, take = Snapshots.turn, Database._take
+    monkeypatch.setattr(Snapshots, "turn", lambda self, passages: steps.append(passages) or turn(self, passages))
+    monkeypatch.setattr(Database, "_take", lambda self: steps.append("connection") or take(self))
+
+    with AgentMemory.open(tmp_path, embedder=HashEmbedder(16), embedder_id="hash") as memory:
+        memory.remember_fact(scope=SCOPE, fact="Ana drinks tea")
+        memory.retrieve("tea", scope=SCOPE)
+        steps.clear()
+        memory.retrieve("tea", scope=SCOPE)
+        memory.retrieve("tea", scope="user/of-whom-nothing-is-known")
+
+    assert steps[:4] == [1, "connection"] * 2
+    assert steps[4:6] == [None, "connection"]
 
 
 def test_threads_do_not_wait_for_each_other_to_make_what_follows_from_their_snapshots():

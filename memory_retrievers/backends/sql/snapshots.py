@@ -189,14 +189,14 @@ class Snapshots:
             self._local.is_comparing = False
 
     @contextlib.contextmanager
-    def turn(self, passages: int = 0) -> Iterator[None]:
-        """Let few searches run at once; of how many passages are compared, none if only statistics are read.
+    def turn(self, passages: int | None) -> Iterator[None]:
+        """Let few searches run at once, of a scope of so many passages; None if nobody knows.
 
         Threads that hand the interpreter's lock to each other at every statement and every product of a search get less
-        done together than one alone. Small scopes are searched one at a time, wide ones by as many threads as there
-        are cores.
+        done together than one alone. Small scopes are searched one at a time, others by as many threads as there are
+        cores: at every step, since one more thread takes the lock from them.
         """
-        turns = self._wide if passages >= _WIDE else self._narrow
+        turns = self._wide if passages is None or passages >= _WIDE else self._narrow
         is_free = not self.takes_turns or self._passages.database.is_writing  # others wait for this thread
         if is_free or getattr(self._local, "turn", None) or not turns.acquire(timeout=_PATIENCE):
             yield
@@ -206,6 +206,11 @@ class Snapshots:
             yield
         finally:
             self._give_up_turn()
+
+    def loaded(self, scope: str, *, include_child_scopes: bool) -> int | None:
+        """Passages of the largest snapshot of a scope, of either kind; None if none is loaded."""
+        entries = [self._entries.get((scope, include_child_scopes, *fields)) for fields in _FIELDS]
+        return max([len(each.snapshot) for each in entries if each is not None], default=None)
 
     def _give_up_turn(self) -> None:
         turns: threading.Lock | threading.Semaphore | None = getattr(self._local, "turn", None)
