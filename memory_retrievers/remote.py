@@ -5,32 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Concatenate, Final, Self, Unpack
+from typing import Any, Concatenate, Final, Self
 from urllib.parse import quote
+
+from pydantic import TypeAdapter
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.memory.agent import AgentMemory
 from memory_retrievers.memory.base import ArgumentsT, BaseMemory, ResultT, awaited, check_replacing
-from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, JsonObject, scopes
-from memory_retrievers.models.filters import SearchOptions
+from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, EpisodicMemory, JsonObject, SemanticMemory, scopes
 from memory_retrievers.models.memories import ANSWER_FIELDS, draft_of
 from memory_retrievers.models.messages import MessageLike, messages_of, parse_conversation
-from memory_retrievers.models.results import Queued, Report
-from memory_retrievers.retrieval.request import RetrievalRequest
-from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
-from memory_retrievers.server.bodies import MAX_REMEMBERED, search_body
-from memory_retrievers.server.methods import METHODS, Method
+from memory_retrievers.models.results import Queued
+from memory_retrievers.server.bodies import MAX_REMEMBERED
+from memory_retrievers.server.methods import METHODS, PROCESSING, Method
 from memory_retrievers.server.transport import (
     DEFAULT_TIMEOUT,
     Transport,
     is_seconds,
-    read_episode,
-    read_fact,
-    read_profile,
-    read_queued,
-    read_recent,
-    read_report,
-    read_retrieved,
     understood,
 )
 from memory_retrievers.tools.registry import LocalToolbox
@@ -38,7 +30,7 @@ from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
 __all__ = ["RemoteMemory", "RemoteToolbox"]
 
-_EXPLAINED: Final[Mapping[str, str]] = {"explain": "true"}
+_QUEUED: Final = TypeAdapter(Queued)
 
 
 def _remote(
@@ -92,27 +84,6 @@ class RemoteMemory(BaseMemory):
         self._transport = Transport(url, token=token, timeout=timeout, retries=retries, sleep=sleep)
         self._processing_timeout = processing_timeout
 
-    def retrieve(
-        self, query: str, *, scope: str, record: bool = True, **options: Unpack[SearchOptions]
-    ) -> RetrievalResult:
-        """The memories that answer a question, best first; see ``AgentMemory.retrieve``.
-
-        Args:
-            query: The question, in plain words.
-            scope: The scope to search.
-            record: File the returned episodes for review; a token that may only read files none.
-            options: See :class:`SearchOptions`.
-
-        Raises:
-            ValidationError: An argument breaks a rule.
-            EmbeddingError: The embedder of the server failed.
-        """
-        request = RetrievalRequest.parse(query, scope=scope, **options)
-        body = search_body(request) | {"record": bool(record)}
-        # read again, the same is filed for review once: a minute long the server takes it for one retrieval
-        answer = self._transport.ask("/retrieve_memory/raw", body, parameters=_EXPLAINED)
-        return read_retrieved(answer, query=request.query, scope=request.scope)
-
     def remember_many(
         self,
         drafts: Sequence[Draft | Mapping[str, object]],
@@ -155,34 +126,14 @@ class RemoteMemory(BaseMemory):
         body |= {"replace": replace, "allow_duplicates": allow_duplicates}
         answer = self._transport.ask("/remember", body, writes=True)
         with understood():
-            episodes, facts = map(read_episode, answer["episodes"]), map(read_fact, answer["facts"])
-            stored: dict[bool, list[AnyMemory]] = {True: [*episodes], False: [*facts]}
+            stored: dict[bool, list[AnyMemory]] = {
+                True: [*map(EpisodicMemory.model_validate, answer["episodes"])],
+                False: [*map(SemanticMemory.model_validate, answer["facts"])],
+            }
         if len(stored[True]) + len(stored[False]) < len(checked):
             return [*stored[True], *stored[False]]
         left = {is_episode: iter(memories) for is_episode, memories in stored.items()}
         return [next(left[isinstance(draft, EpisodicDraft)]) for draft in checked]
-
-    def recent(
-        self, scope: str, *, limit: int = 10, days_limit: float | None = None, facts: bool = False
-    ) -> RecentResult:
-        """The newest memories; see ``AgentMemory.recent``.
-
-        Args:
-            scope: The scope of the memories.
-            limit: The most of either kind to return; brought into 1 to 100.
-            days_limit: Only those of the last so many days; None means all.
-            facts: Also the facts that hold.
-
-        Raises:
-            ValidationError: An argument breaks a rule.
-        """
-        body = {"conversation_id": scopes.parse(scope), "limit": limit, "days_limit": days_limit, "facts": bool(facts)}
-        return read_recent(self._transport.ask("/recent_memory/raw", body, parameters=_EXPLAINED))
-
-    def profile(self, scope: str) -> Profile:
-        """What a model should always know of a scope; see ``AgentMemory.profile``."""
-        parsed = scopes.parse(scope)
-        return read_profile(self._transport.ask("/profile/raw", parameters={"conversation_id": parsed}), scope=parsed)
 
     def add_messages(self, scope: str, messages: Iterable[MessageLike], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation; see ``AgentMemory.add_messages``.
@@ -198,35 +149,16 @@ class RemoteMemory(BaseMemory):
             "conversation": parse_conversation(conversation),
             "messages": sent,
         }
-        return read_queued(self._transport.ask("/add_messages", body, writes=True))
+        answer = self._transport.ask("/add_messages", body, writes=True)
+        with understood():
+            return _QUEUED.validate_python(answer)
 
     def start_worker(self) -> None:
         """Do nothing: a server turns what is due into memories by itself."""
 
-    def process_due(self, scope: str | None = None, *, include_child_scopes: bool = False) -> Report:
-        """Turn what is due into memories; see ``AgentMemory.process_due``."""
-        named = None if scope is None else scopes.parse(scope)
-        return self._process({"conversation_id": named, "include_child_scopes": bool(include_child_scopes)})
-
-    def flush(self, scope: str, conversation: str | None = None) -> Report:
-        """Make episodes of everything that is queued; see ``AgentMemory.flush``."""
-        named = parse_conversation(conversation)
-        return self._process({"conversation_id": scopes.parse(scope), "conversation": named, "flush": True})
-
-    def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:
-        """Remove everything that a scope holds, and give the number of memories; see ``AgentMemory.forget_scope``."""
-        body = {"conversation_id": scopes.parse(scope), "include_child_scopes": include_child_scopes}
-        answer = self._transport.ask("/forget_scope", body, writes=True)
-        with understood():
-            return int(answer["forgotten"])
-
-    arecent = awaited(recent)
-    aprofile = awaited(profile)
-    aforget_scope = awaited(forget_scope)
-    aadd_messages = awaited(add_messages)
-    aprocess_due = awaited(process_due)
-    aflush = awaited(flush)
-
+    retrieve = _remote(AgentMemory.retrieve)
+    recent = _remote(AgentMemory.recent)
+    profile = _remote(AgentMemory.profile)
     get = _remote(AgentMemory.get)
     list = _remote(AgentMemory.list)
     history = _remote(AgentMemory.history)
@@ -248,9 +180,14 @@ class RemoteMemory(BaseMemory):
     forget = _remote(AgentMemory.forget)
     forget_messages = _remote(AgentMemory.forget_messages)
     forget_conversation = _remote(AgentMemory.forget_conversation)
+    forget_scope = _remote(AgentMemory.forget_scope)
     review = _remote(AgentMemory.review)
+    process_due = _remote(AgentMemory.process_due)
+    flush = _remote(AgentMemory.flush)
     add_scene_events = _remote(AgentMemory.add_scene_events)
 
+    arecent = awaited(recent)
+    aprofile = awaited(profile)
     aget = awaited(get)
     alist = awaited(list)  # noqa: A003 - the method
     ahistory = awaited(history)
@@ -261,7 +198,11 @@ class RemoteMemory(BaseMemory):
     aforget = awaited(forget)
     aforget_messages = awaited(forget_messages)
     aforget_conversation = awaited(forget_conversation)
+    aforget_scope = awaited(forget_scope)
     areview = awaited(review)
+    aadd_messages = awaited(add_messages)
+    aprocess_due = awaited(process_due)
+    aflush = awaited(flush)
 
     def run_tool(self, name: str, arguments: Mapping[str, object], *, scope: str) -> JsonObject:
         """Run a memory tool there, and give its data; what ``MemoryToolkit`` and ``MemoryToolSpec`` use.
@@ -290,12 +231,10 @@ class RemoteMemory(BaseMemory):
             named: Its arguments by name.
         """
         body = method.request(self, *given, **named)
-        answer = self._transport.ask(f"/{method.name}", body, writes=method.writes)
+        timeout = self._processing_timeout if method.name in PROCESSING else None
+        answer = self._transport.ask(f"/{method.name}", body, writes=method.writes, timeout=timeout)
         with understood():
             return method.answer.validate_python(answer["result"])
-
-    def _process(self, body: JsonObject) -> Report:
-        return read_report(self._transport.ask("/process", body, writes=True, timeout=self._processing_timeout))
 
 
 def _sent(draft: Draft, replaces: str | None) -> JsonObject:

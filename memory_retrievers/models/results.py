@@ -8,7 +8,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Final, Generic, NamedTuple, Self, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar, cast, get_args
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import microseconds
@@ -111,6 +114,10 @@ class OnDemand(Generic[ValueT]):
 
     def __set__(self, instance: object, value: ValueT | Callable[[], ValueT]) -> None:
         instance.__dict__[self._name] = value
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return handler.generate_schema(get_args(source)[0])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -232,13 +232,6 @@ class ProcessBody(Body):
         return self
 
 
-class ForgetScopeBody(Body):
-    """What to forget for good."""
-
-    conversation_id: ConversationId
-    include_child_scopes: bool = True
-
-
 def _until_first_mistake(info: FieldInfo) -> FieldInfo:
     """The same field; of a list that has many mistakes only the first is reported."""
     if get_origin(info.annotation) is not tuple:

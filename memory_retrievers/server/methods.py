@@ -71,8 +71,8 @@ class Method:
     def arguments(self, body: Body) -> dict[str, Any]:
         """The arguments that a body gives, but for the scope."""
         if isinstance(body, SearchBody):
-            named = {name: getattr(body, name) for name in self._signature.parameters if name in {"id", "query"}}
-            return {**named, **body.options()}
+            named = body.model_fields_set & self._signature.parameters.keys()
+            return {name: getattr(body, name) for name in named} | body.options()
         return {name: getattr(body, name) for name in body.model_fields_set - {"conversation_id"}}
 
     def request(self, memory: object, *given: object, **named: object) -> JsonObject:
@@ -108,7 +108,9 @@ class Method:
             if name in _PLACES:
                 yield "conversation_id", (ConversationId, ...) if is_required else (ConversationId | None, None)
             elif name != "self" and name not in without:
-                type_ = _LIMIT if name == "limit" else _as_sent(self._hints[name])
+                type_ = _as_sent(self._hints[name])
+                if name == "limit":  # that of ``recent`` is brought into its bounds
+                    type_ = Annotated[int, Field(strict=True, ge=0, le=None if self.name == "recent" else MAX_PAGE)]
                 yield name, (type_, Field(default=... if is_required else None, description=described.get(name)))
 
 
@@ -124,7 +126,6 @@ def _arguments_in(docstring: str) -> dict[str, str]:
     return {name: " ".join(said.split()) for name, said in _ARGUMENT.findall(docstring)}
 
 
-_LIMIT: Final = Annotated[int, Field(strict=True, ge=0, le=MAX_PAGE)]
 _SENT: Final[Mapping[object, object]] = {
     int: Annotated[int, Field(strict=True)],
     bool: Annotated[bool, Field(strict=True)],
@@ -148,10 +149,14 @@ def _as_sent(hint: Any) -> Any:  # noqa: ANN401 - a type
 
 
 _READING: Final = (
-    "get list history events diff scopes stats now explain explain_missing waiting waiting_scopes transcript "
-    "pending_reviews characters scene"
+    "retrieve recent profile get list history events diff scopes stats now explain explain_missing waiting "
+    "waiting_scopes transcript pending_reviews characters scene"
 )
-_WRITING: Final = "update invalidate forget forget_messages forget_conversation review add_scene_events"
+_WRITING: Final = (
+    "update invalidate forget forget_messages forget_conversation forget_scope review process_due flush "
+    "add_scene_events"
+)
+PROCESSING: Final = frozenset({"process_due", "flush"})  # in which language models are called, for minutes perhaps
 
 METHODS: Final[Mapping[str, Method]] = {
     method.name: method

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
 from starlette.responses import Response
 
 from memory_retrievers.backends.sql.requests import DoneRequest, under_way
@@ -16,13 +15,12 @@ from memory_retrievers.errors import NotFoundError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, SemanticMemory
 from memory_retrievers.models.results import Queued
-from memory_retrievers.retrieval.results import RecentResult, RetrievalResult
+from memory_retrievers.retrieval.results import RetrievalResult
 from memory_retrievers.server.bodies import (
     AddMessageBody,
     AddMessagesBody,
     Body,
     ContextBody,
-    ForgetScopeBody,
     MessageBody,
     ProcessBody,
     RecentBody,
@@ -31,7 +29,7 @@ from memory_retrievers.server.bodies import (
     ToolBody,
     tool_body,
 )
-from memory_retrievers.server.methods import METHODS, Method
+from memory_retrievers.server.methods import METHODS, PROCESSING, Method
 from memory_retrievers.server.requests import CurrentRequest, RequestContext
 from memory_retrievers.server.responses import UTF8JSONResponse, failure, markdown
 from memory_retrievers.tools.registry import REGISTRY, find_tool, offered_tools
@@ -83,26 +81,14 @@ async def context_pre_retrieve(body: ContextBody, request: CurrentRequest) -> Re
 @read_routes.post("/recent_memory", response_class=Response, responses=MARKDOWN)
 async def recent_memory(body: RecentBody, request: CurrentRequest) -> Response:
     """The newest episodes, with facts if asked, as markdown; if there are none, a sentence that says so."""
-    result = await _recent(body, request)
+    options = body.model_dump(exclude={"conversation_id"})
+    result = await request.run(partial(request.memory.recent, request.access.scope(body.conversation_id), **options))
     return request.make(lambda: markdown(result.to_markdown()))
-
-
-@read_routes.post("/recent_memory/raw", response_class=UTF8JSONResponse, responses=JSON)
-async def recent_memory_raw(body: RecentBody, request: CurrentRequest, *, explain: Explain = False) -> Response:
-    """The newest episodes, with facts if asked, as JSON."""
-    result = await _recent(body, request)
-    return request.make(lambda: UTF8JSONResponse(result.to_dict(explain=explain)))
 
 
 async def _retrieved(body: RetrieveBody, request: RequestContext) -> RetrievalResult:
     scope, record = request.access.scope(body.conversation_id), body.record and request.access.writes
     return await request.run(lambda: request.memory.retrieve(body.query, scope=scope, record=record, **body.options()))
-
-
-async def _recent(body: RecentBody, request: RequestContext) -> RecentResult:
-    scope = request.access.scope(body.conversation_id)
-    work = partial(request.memory.recent, scope, limit=body.limit, days_limit=body.days_limit, facts=body.facts)
-    return await request.run(work)
 
 
 Conversation = Annotated[str, Query(description="The scope, as a whole path, for example user/alice.")]
@@ -116,22 +102,9 @@ async def profile(conversation_id: Conversation, request: CurrentRequest, max_to
     return request.make(lambda: markdown(result.to_markdown(max_tokens=max_tokens)))
 
 
-@read_routes.get("/profile/raw", response_class=UTF8JSONResponse, responses=JSON)
-async def profile_raw(conversation_id: Conversation, request: CurrentRequest) -> Response:
-    """The same as JSON: the facts, complete and in order."""
-    result = await request.run(partial(request.memory.profile, request.access.scope(conversation_id)))
-    return request.make(lambda: UTF8JSONResponse(result.to_dict()))
-
-
 write_routes = APIRouter(prefix="/api/v0", tags=["Write"])
 
 _REMEMBER: Final = "/api/v0/remember"
-
-
-class ForgottenAnswer(BaseModel):
-    """How many memories were forgotten."""
-
-    forgotten: int
 
 
 @write_routes.post("/add_message")
@@ -210,14 +183,6 @@ def _stored(memories: Sequence[AnyMemory]) -> Response:
     )
 
 
-@write_routes.post("/forget_scope")
-async def forget_scope(body: ForgetScopeBody, request: CurrentRequest) -> ForgottenAnswer:
-    """Forget everything of a conversation for good, with every trace."""
-    scope = request.access.scope(body.conversation_id, writes=True)
-    work = partial(request.memory.forget_scope, scope, include_child_scopes=body.include_child_scopes)
-    return ForgottenAnswer(forgotten=await request.run(work))
-
-
 async def _queued(
     request: RequestContext, body: AddMessageBody | AddMessagesBody, said: Sequence[MessageBody]
 ) -> Queued:
@@ -235,7 +200,12 @@ def _method_route(method: Method) -> Callable[..., Awaitable[Response]]:
         arguments, named = method.arguments(body), getattr(body, "conversation_id", None)
         if method.place is not None:
             arguments[method.place] = _place(method, request, named)
-        result = await request.run(partial(getattr(request.memory, method.name), **arguments))
+        if method.name == "process_due" and named is None and request.access.root is not None:
+            arguments["include_child_scopes"] = True
+        if method.name == "retrieve":
+            arguments["record"] = arguments.get("record", True) and request.access.writes
+        among = request.processing if method.name in PROCESSING else None
+        result = await request.run(partial(getattr(request.memory, method.name), **arguments), among=among)
         if isinstance(result, EpisodicMemory | SemanticMemory) and (noted := under_way.get()) is not None:
             noted.quoted.add(result.key)  # also where nothing was to change
         return request.make(lambda: UTF8JSONResponse({"result": method.answer.dump_python(result, mode="json")}))
@@ -248,7 +218,9 @@ def _place(method: Method, request: RequestContext, named: str | None) -> str | 
     """The scope that a method works in: the one that is named, or all that the token reaches."""
     if named is not None:
         return request.access.scope(named, writes=method.writes)
-    if method.place == "scope":
+    if method.writes:
+        request.access.require_writing()
+    elif method.place == "scope":
         request.access.require_everything()
     return request.access.root
 

@@ -7,11 +7,9 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import httpx
-import pydantic
 import uuid_utils
 
 from memory_retrievers import errors
@@ -23,10 +21,7 @@ from memory_retrievers.errors import (
     NotFoundError,
     ValidationError,
 )
-from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, MemoryT, Rating, SemanticMemory
-from memory_retrievers.models.results import Explanation, Match, Queued, Report, RetrievedMemory
-from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
-from memory_retrievers.settings import checked_zone
+from memory_retrievers.models import JsonObject
 
 _TOKEN: Final = re.compile(r"[!-~]+")
 _LONGEST_WAIT: Final = 86_400  # seconds; what is much longer no clock of the system takes
@@ -124,9 +119,8 @@ class Transport:
     def ask(
         self,
         path: str,
-        body: JsonObject | None = None,
+        body: JsonObject,
         *,
-        parameters: Mapping[str, str] | None = None,
         writes: bool = False,
         timeout: float | None = None,
     ) -> JsonObject:
@@ -134,14 +128,13 @@ class Transport:
 
         Args:
             path: The path below ``/api/v0``.
-            body: The JSON object to send; None asks for what stands at the path.
-            parameters: The query parameters; None sends none.
+            body: The JSON object to send.
             writes: Whether it changes anything, and so has a new idempotency key.
             timeout: Seconds to connect, to send, and between two pieces of an answer; None takes the usual ones.
         """
         if self._client.is_closed:
             raise ConfigurationError("this connection to a memory server has been closed: make a new one")
-        content = None if body is None else _encoded(body)
+        content = _encoded(body)
         sent_along = {**self._headers, **_JSON}
         if writes:
             sent_along[IDEMPOTENCY_KEY] = str(uuid_utils.uuid7())
@@ -150,10 +143,9 @@ class Transport:
             last = attempt >= self._retries
             try:
                 with self._client.stream(
-                    "GET" if content is None else "POST",
+                    "POST",
                     f"{self.url}{_PREFIX}{path}",
                     content=content,
-                    params=dict(parameters or {}),
                     headers=sent_along,
                     timeout=timeout or self._timeout,
                 ) as begun:
@@ -225,12 +217,6 @@ def _is_passing(answer: httpx.Response, *, has_key: bool) -> bool:
     return answer.status_code in _PASSING or (has_key and under_way)
 
 
-_MOMENT: pydantic.TypeAdapter[datetime] = pydantic.TypeAdapter(pydantic.AwareDatetime)
-_QUEUED: Final = pydantic.TypeAdapter(Queued)
-_EXPLANATION: Final = pydantic.TypeAdapter(Explanation)
-_MATCHES: Final = pydantic.TypeAdapter(tuple[Match, ...])
-
-
 @contextmanager
 def understood() -> Iterator[None]:
     """Turn missing or malformed parts of an answer into one error."""
@@ -240,95 +226,3 @@ def understood() -> Iterator[None]:
         raise BackendError(
             "the server's answer is not understood: it may be of another version of memory-retrievers"
         ) from error
-
-
-def read_retrieved(answer: JsonObject, *, query: str, scope: str) -> RetrievalResult:
-    """The raw form with explanations (specification §2.8) as the result it was made of.
-
-    Args:
-        answer: The JSON object of the answer.
-        query: The query that was sent, which the answer does not repeat.
-        scope: The scope that was searched, likewise.
-    """
-    with understood():
-        return RetrievalResult(
-            query=query,
-            scope=scope,
-            now=_MOMENT.validate_python(answer["now"]),
-            semantic=_hits(answer["semantic"], read_fact),
-            episodic=_hits(answer["episodic"], read_episode),
-            fact_display_length=answer.get("fact_display_length"),
-        )
-
-
-def read_recent(answer: JsonObject) -> RecentResult:
-    """The newest memories."""
-    with understood():
-        return RecentResult(
-            now=_MOMENT.validate_python(answer["now"]),
-            episodic=tuple(map(read_episode, answer["episodic"])),
-            semantic=tuple(map(read_fact, answer["semantic"])) if "semantic" in answer else None,
-            fact_display_length=answer.get("fact_display_length"),
-        )
-
-
-def read_profile(answer: JsonObject, *, scope: str) -> Profile:
-    """The profile of a scope, which the answer does not repeat."""
-    with understood():
-        facts = tuple(map(read_fact, answer["facts"]))
-        length, zone = answer.get("fact_display_length"), checked_zone(answer.get("time_zone", "UTC"))
-        return Profile(scope=scope, facts=facts, fact_display_length=length, time_zone=zone)
-
-
-def read_queued(answer: JsonObject) -> Queued:
-    """The counts of messages that were accepted and that wait, and whether something is due."""
-    with understood():
-        return _QUEUED.validate_python(answer)
-
-
-def read_report(answer: JsonObject) -> Report:
-    """The report of what was processed."""
-    with understood():
-        return Report(
-            episodes=tuple(map(read_episode, answer["episodes"])),
-            facts=tuple(map(read_fact, answer["facts"])),
-            reinforced=tuple(map(read_fact, answer["reinforced"])),
-            invalidated=tuple(map(read_fact, answer["invalidated"])),
-            reviews=tuple(
-                (MemoryKey(scope=each["scope"], id=each["id"]), Rating(each["rating"])) for each in answer["reviews"]
-            ),
-            waiting=answer["waiting"],
-        )
-
-
-def read_fact(sent: JsonObject) -> SemanticMemory:
-    """A fact: of the raw form, which leaves out what only the store needs, or whole."""
-    return SemanticMemory(**_fields(sent, SemanticMemory, made=str(sent.get("created_at", sent["valid_at"]))))
-
-
-def read_episode(sent: JsonObject) -> EpisodicMemory:
-    """An episode, likewise."""
-    return EpisodicMemory(**_fields(sent, EpisodicMemory, made=sent["created_at"]))
-
-
-def _fields(sent: JsonObject, kind: type[AnyMemory], *, made: str) -> dict[str, Any]:
-    filled = {"scope": sent.get("conversation_id"), "created_at": made, "updated_at": made} | sent
-    if "updated_at" not in sent:  # the raw form, where the scope has the name conversation_id
-        filled["conversation_id"] = sent.get("conversation")
-    return {name: value for name, value in filled.items() if name in kind.model_fields}
-
-
-def _hits(sent: list[JsonObject], read: Callable[[JsonObject], MemoryT]) -> tuple[RetrievedMemory[MemoryT], ...]:
-    return tuple(_hit(item, read(item), rank=rank) for rank, item in enumerate(sent, start=1))
-
-
-def _hit(item: JsonObject, memory: MemoryT, *, rank: int) -> RetrievedMemory[MemoryT]:
-    explanation = _EXPLANATION.validate_python(item["explanation"])
-    return RetrievedMemory(
-        memory=memory,
-        rank=rank,
-        score=explanation.score,
-        relevance=item.get("relevance", explanation.score),
-        explanation=explanation,
-        matches=_MATCHES.validate_python(item.get("matches", ())),  # a server of an older version tells none
-    )

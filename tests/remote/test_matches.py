@@ -1,11 +1,10 @@
 """What matched travels with a result, so that excerpts are the same at both ends."""
 
-import json
 from dataclasses import replace
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.models.results import Match
-from memory_retrievers.server.transport import read_retrieved
+from memory_retrievers.server.methods import METHODS
 from memory_retrievers.testing import HashEmbedder
 
 
@@ -17,20 +16,9 @@ def test_the_messages_that_match_are_known_to_a_client(clock):
     matches = (Match(part="turn", messages=(0,), score=0.75), Match(part="turn", messages=(1,), score=0.25))
     there = replace(found, episodic=tuple(replace(hit, matches=matches) for hit in found.episodic))
 
-    sent = json.loads(json.dumps(there.to_dict(explain=True)))
-    here = read_retrieved(sent, query="bees", scope="c1")
+    answer = METHODS["retrieve"].answer
+    here = answer.validate_json(answer.dump_json(there))
 
     assert here.episodic[0].matches == matches
     assert here.to_markdown("excerpts") == there.to_markdown("excerpts")
     assert "- Ann: I keep bees." in here.to_markdown("excerpts", max_tokens=30)
-
-
-def test_a_server_that_tells_no_matches_is_understood(clock):
-    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as memory:
-        memory.remember_episode(
-            scope="c1", title="Bees", summary="They spoke of bees.", messages=[Message(role="Ann", content="Bees.")]
-        )
-        sent = memory.retrieve("bees", scope="c1", record=False).to_dict(explain=True)
-    for item in (*sent["semantic"], *sent["episodic"]):
-        del item["matches"]
-    assert read_retrieved(sent, query="bees", scope="c1").episodic[0].matches == ()

@@ -72,6 +72,12 @@ def test_each_form_that_is_awaited_is_of_a_method():
 
 
 READS = {
+    "retrieve": [
+        (("garden",), {"scope": ALICE, "record": False}),
+        (("Lyon",), {"scope": "user", "include_child_scopes": True, "episodic_limit": 1, "record": False}),
+    ],
+    "recent": [((ALICE,), {}), ((ALICE,), {"limit": 5_000, "facts": True}), ((ALICE,), {"days_limit": 0.5})],
+    "profile": [((ALICE,), {})],
     "get": [(("f1",), {"scope": ALICE}), (("e1",), {"scope": ALICE})],
     "list": [
         ((ALICE,), {}),
@@ -111,6 +117,9 @@ WRITES = {
         ((ALICE, []), {}),
     ],
     "forget_conversation": [((ALICE,), {})],
+    "forget_scope": [(("user",), {"include_child_scopes": False}), (("user/bob",), {})],
+    "process_due": [((ALICE,), {}), ((), {}), (("user",), {"include_child_scopes": True})],
+    "flush": [((ALICE, "none of that name"), {})],  # ids of new episodes are made of chance
     "review": [(("e1",), {"scope": ALICE, "rating": "good"})],
     "add_scene_events": [(("story",), {"events": [SceneEvent(id="s2", summary="Mia ran home.")]})],
 }

@@ -142,7 +142,7 @@ def test_an_answer_that_does_not_come_is_not_waited_for_longer_than_the_timeout(
 
 def test_what_is_wrong_is_not_sent_again(stumbling, remote, pauses):
     with pytest.raises(ValidationError):
-        remote.recent(ALICE, limit="many")
+        remote.recent(ALICE, days_limit=-1)
     stumbling[0].faults = [500]
     with pytest.raises(BackendError):
         remote.recent(ALICE)
@@ -241,8 +241,8 @@ def test_the_usual_timeout_is_ten_seconds(served, tokens):
     request = transport._client.stream
     transport._client.stream = lambda *args, **given: asked.append(given["timeout"]) or request(*args, **given)
     try:
-        transport.ask("/recent_memory/raw", {"conversation_id": ALICE}, parameters={"explain": "true"})
-        transport.ask("/profile/raw", parameters={"conversation_id": ALICE})
+        transport.ask("/recent", {"conversation_id": ALICE})
+        transport.ask("/profile", {"conversation_id": ALICE})
     finally:
         transport.close()
 

@@ -237,12 +237,15 @@ def test_one_secret_cannot_be_two_tokens():
 
 def test_a_profile_outside_the_root_of_a_token_is_refused(guarded):
     asked = {"conversation_id": "user/bob"}
-    for path in ("/api/v0/profile", "/api/v0/profile/raw"):
-        assert guarded.get(path, params=asked).status_code == 401
-        answer = guarded.get(path, params=asked, headers=by(ALICE_READS))
+    for ask in (
+        lambda scope, **by: guarded.get("/api/v0/profile", params=scope, **by),
+        lambda scope, **by: guarded.post("/api/v0/profile", json=scope, **by),
+    ):
+        assert ask(asked).status_code == 401
+        answer = ask(asked, headers=by(ALICE_READS))
         assert answer.status_code == 403
         assert "zebra" not in answer.text
-        assert "otter" in guarded.get(path, params={"conversation_id": "user/alice"}, headers=by(ALICE_READS)).text
+        assert "otter" in ask({"conversation_id": "user/alice"}, headers=by(ALICE_READS)).text
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def test_a_receiver_that_does_not_take_its_answer_is_cut(memory):
     for number in range(12):
         memory.remember_episode(scope="user/alice", title=f"Number {number}", summary="x" * 900_000)
     body = b'{"conversation_id": "user/alice", "limit": 100}'
-    head = b"POST /api/v0/recent_memory/raw HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    head = b"POST /api/v0/recent HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     head += b"Content-Length: %d\r\n\r\n" % len(body)
     with served(memory, body_seconds=1) as server, connected(server) as connection:
         until(lambda: server.connections, "the connection")

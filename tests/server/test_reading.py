@@ -143,9 +143,9 @@ def test_context_gives_facts_only_files_nothing_and_ignores_three_fields(client,
 def test_recent_gives_the_newest_episodes(client, memory):
     answer = client.post("/api/v0/recent_memory", json=of_alice(limit=500))
     assert answer.text == memory.recent("user/alice").to_markdown()
-    raw = client.post("/api/v0/recent_memory/raw?explain=true", json=of_alice()).json()
-    assert [(each["id"], each["scope"]) for each in raw["episodic"]] == [("episode-otter", "user/alice")]
-    assert raw["now"] == "2026-03-01T09:00:00Z"
+    as_data = client.post("/api/v0/recent", json=of_alice(limit=5_000)).json()["result"]
+    assert [(each["id"], each["scope"]) for each in as_data["episodic"]] == [("episode-otter", "user/alice")]
+    assert as_data["now"] == "2026-03-01T09:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -210,16 +210,16 @@ def test_recent_gives_facts_too_where_they_are_asked_for(client, memory):
     answer = client.post("/api/v0/recent_memory", json=of_alice(facts=True))
     assert answer.text == memory.recent("user/alice", facts=True).to_markdown()
     assert "otter in Lyon (noted just now)" in answer.text
-    raw = client.post("/api/v0/recent_memory/raw", json=of_alice(facts=True)).json()
-    assert [fact["id"] for fact in raw["semantic"]] == ["fact-otter"]
+    as_data = client.post("/api/v0/recent", json=of_alice(facts=True)).json()["result"]
+    assert [fact["id"] for fact in as_data["semantic"]] == ["fact-otter"]
 
 
 def test_the_profile_stands_at_an_address(client, memory):
     answer = client.get("/api/v0/profile", params={"conversation_id": "user/alice"})
     assert (answer.status_code, answer.text) == (200, "- [identity] The user keeps a otter in Lyon")
     assert answer.headers["content-type"] == "text/markdown; charset=utf-8"
-    raw = client.get("/api/v0/profile/raw", params={"conversation_id": "user/alice"})
-    assert raw.json() == memory.profile("user/alice").to_dict()
+    as_data = client.post("/api/v0/profile", json=of_alice()).json()["result"]
+    assert as_data == {"scope": "user/alice"} | memory.profile("user/alice").to_dict()
     assert client.get("/api/v0/profile", params={"conversation_id": "user/alice", "max_tokens": 0}).content == b""
     assert client.get("/api/v0/profile", params={"conversation_id": "user/nobody"}).content == b""
     for wrong in ({}, {"conversation_id": ""}, {"conversation_id": "user/alice", "max_tokens": -1}):

@@ -129,8 +129,8 @@ def test_a_fact_that_is_known_is_confirmed_and_one_that_differs_is_named_and_rep
 def test_forget_scope_forgets_what_is_below_unless_told_not_to(client, memory):
     memory.remember_fact(scope="user/alice/work", fact="The project ends in May")
     kept = client.post("/api/v0/forget_scope", json=of_alice(include_child_scopes=False))
-    assert (kept.json(), memory.scopes()) == ({"forgotten": 2}, ["user/alice/work", "user/bob"])
-    assert client.post("/api/v0/forget_scope", json=of_alice()).json() == {"forgotten": 1}
+    assert (kept.json(), memory.scopes()) == ({"result": 2}, ["user/alice/work", "user/bob"])
+    assert client.post("/api/v0/forget_scope", json=of_alice()).json() == {"result": 1}
     assert memory.scopes() == ["user/bob"]
 
 
