@@ -26,7 +26,7 @@ from memory_retrievers.server.transport import (
     understood,
 )
 from memory_retrievers.tools.registry import LocalToolbox
-from memory_retrievers.tools.tool import ToolContext, ToolOutput
+from memory_retrievers.tools.tool import ToolContext
 
 __all__ = ["RemoteMemory", "RemoteToolbox"]
 
@@ -242,7 +242,7 @@ def _sent(draft: Draft, replaces: str | None) -> JsonObject:
     return fields if replaces is None else {**fields, "replaces": replaces}
 
 
-class RemoteToolbox:
+class RemoteToolbox(LocalToolbox):
     """All tools of the registry, on the memory of a server; answers as a ``LocalToolbox`` does.
 
     Args:
@@ -275,11 +275,7 @@ class RemoteToolbox:
     ) -> None:
         scopes.parse(scope)
         self.memory = RemoteMemory(url, token, timeout=timeout, retries=retries, sleep=sleep)
-        self._tools = LocalToolbox(ToolContext(memory=self.memory, root=scope, allow_scopes=allow_scopes))
-
-    def call(self, name: str, arguments: Mapping[str, object]) -> ToolOutput:
-        """Run a tool. Errors, and a server that does not answer, are answered with the error object."""
-        return self._tools.call(name, arguments)
+        super().__init__(ToolContext(memory=self.memory, root=scope, allow_scopes=allow_scopes))
 
     def close(self) -> None:
         """Close the connections."""

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Annotated, Final, get_args
 
 import typer
+from pydantic_core import to_jsonable_python
 
 from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, AsJson, Store, Yes, listed
 from memory_retrievers.cli.options import BUNDLED, EmbedderOptions, json_object
 from memory_retrievers.cli.output import (
-    in_json,
     print_adoption,
     print_diagnosis,
     print_json,
@@ -159,7 +159,7 @@ def _doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
         at = store.address
         seen = diagnose_directory(at) if isinstance(at, Path) else diagnose_database(at)
     if as_json:
-        print_json({"store": str(store), **in_json(asdict(seen)), "ok": not seen.findings})
+        print_json({"store": str(store), **to_jsonable_python(seen), "ok": not seen.findings})
     else:
         print_diagnosis(str(store), seen)
     if seen.findings:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
+from pydantic_core import to_jsonable_python
 
 from memory_retrievers.models import AnyMemory, JsonObject, ScopeStatistics, SemanticMemory
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
@@ -113,13 +112,16 @@ def print_diagnosis(store: str, seen: Diagnosis) -> None:
     print_table(("what", "is"), [("store", store), *_rows(seen)])
     if seen.users:
         print_line("")
-        users = [_user(each) for each in in_json(asdict(seen))["users"]]
+        users = [_user(each) for each in to_jsonable_python(seen.users)]
         print_table(("pid", "program", "version", "since", "holds"), users)
     print_line("")
     for finding in seen.findings:
         print_line(f"{finding.what}: {finding.remedy}")
     if not seen.findings:
         print_line("nothing to do")
+
+
+_SHOWN: Final = "memories embedder dimension waiting_messages pending_reviews review_jobs reembedded"
 
 
 def _rows(seen: Diagnosis) -> list[tuple[str, str]]:
@@ -134,17 +136,8 @@ def _rows(seen: Diagnosis) -> list[tuple[str, str]]:
     ]
     if (tables := seen.tables) is None:
         return rows
-    fields = {
-        "memories": tables.memories,
-        "embedder": tables.embedder,
-        "dimension": tables.dimension,
-        "messages that wait": tables.waiting_messages,
-        "retrievals to be rated": tables.pending_reviews,
-        "reviews due": tables.review_jobs,
-        "vectors made anew so far": tables.reembedded,
-    }
-    known = ((name, value) for name, value in fields.items() if value is not None)
-    rows += [(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in known]
+    known = ((name.replace("_", " "), value) for name in _SHOWN.split() if (value := getattr(tables, name)) is not None)
+    rows += [(name, f"{value:,}" if isinstance(value, int) else value) for name, value in known]
     if tables.projection is not None:
         fed = "not fed" if not tables.projection else f"fed, {tables.unprojected:,} passages to go"
         rows.append(("Chroma", fed))
@@ -154,19 +147,6 @@ def _rows(seen: Diagnosis) -> list[tuple[str, str]]:
 def _user(user: dict[str, Any]) -> tuple[str, ...]:
     holds = ", ".join(user["holds"]) if user["is_alive"] else "nothing: it was killed"
     return str(user["pid"] or "?"), user["program"], user["version"], user["since"] or "?", holds
-
-
-def in_json(value: Any) -> Any:  # noqa: ANN401 - whatever the fields hold
-    """The fields of a dataclass as JSON."""
-    match value:
-        case datetime():
-            return iso(value)
-        case dict():
-            return {name: in_json(each) for name, each in value.items()}
-        case list() | tuple():
-            return [in_json(each) for each in value]
-        case _:
-            return value
 
 
 def print_adoption(report: AdoptionReport) -> None:

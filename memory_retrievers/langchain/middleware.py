@@ -7,7 +7,6 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Annotated, ClassVar, Final, Literal, NotRequired, TypeAlias, TypeVar
 
@@ -43,28 +42,22 @@ MOST_RUNS: Final = 256  # under way whose recall is kept; one that was dropped r
 MOST_COMPARED: Final = 1_000  # messages that are new to a thread, and are compared with what its conversation ends with
 
 
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """What a run tells the model, the same in each of its calls."""
-
-    profile: str  # what should always be known; empty for none
-    block: str  # what answers the user; empty for none
-    asked: str | None  # the id of the message that was answered; None if there was none, or it has no id
-
-
 class RunRecall:
-    """Recalls once for a run, when the first of its model calls is made; ``asked`` is the user's last message."""
+    """Recalls once for a run, when the first of its model calls is made; ``asked`` is the user's last message.
+
+    What is recalled is the profile, which should always be known, and the block that answers the user; empty for none.
+    """
 
     def __init__(self, scope: str, asked: BaseMessage | None) -> None:
         self.scope, self.asked = scope, asked
         self._lock = threading.Lock()
-        self._recalled: Recalled | None = None
+        self._recalled: tuple[str, str] | None = None
 
     def __deepcopy__(self, _memo: object = None) -> RunRecall:
         """The same: a copy of a middleware goes on with the runs that are under way."""
         return self
 
-    def __call__(self, recall: Callable[[], Recalled]) -> Recalled:
+    def __call__(self, recall: Callable[[], tuple[str, str]]) -> tuple[str, str]:
         """What was recalled in the run before, or else what ``recall`` finds now."""
         with self._lock:
             if self._recalled is None:
@@ -309,11 +302,10 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         asked = min(of_user, key=is_summary, default=None)  # the last; a summary may be all that is left of it
         return RunRecall(self._turn.scope_of(None), asked)
 
-    def _recalled(self, run: RunRecall, messages: Sequence[BaseMessage]) -> Recalled:
+    def _recalled(self, run: RunRecall, messages: Sequence[BaseMessage]) -> tuple[str, str]:
         query = "" if run.asked is None else run.asked.text
         if run.asked is not None and not query:  # it may be in parts that LangChain takes for no text
             query = MEDIA.sub("", "".join(each.content for each in self._turn.said([run.asked])))
-        asked = None if run.asked is None else run.asked.id
         profile, block, known = "", "", frozenset[str]()
         is_block, turn = self._scene.format == "block", self._turn
         with going_on("no profile was read"):
@@ -326,16 +318,15 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
                 block = between_tags(found, tag=TAG)
             else:
                 block = f"{NOTES}\n\n{self._scene.render(messages, scope=run.scope, query=query)}"
-        return Recalled(profile, block, asked)
+        return profile, block
 
     def _informed(self, request: ModelRequest[ContextT]) -> ModelRequest[ContextT]:
         # a run that goes on after an interrupt has none: what it recalled is in no checkpoint
         with self._lock:
             begun = self._runs.get(str(request.state.get("memory_recall")))
         run = self._run(request.messages) if begun is None else begun
-        recalled = run(lambda: self._recalled(run, request.messages))
-        in_system, behind = recalled.profile, recalled.block
-        place = _place_of(recalled.asked, request.messages) if self._placement == "tail" else None
+        in_system, behind = run(lambda: self._recalled(run, request.messages))
+        place = _place_of(run.asked, request.messages) if self._placement == "tail" else None
         if place is None:
             in_system, behind = "\n\n".join(filter(None, (in_system, behind))), ""
         if in_system:
@@ -348,10 +339,10 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         return request
 
 
-def _place_of(asked: str | None, messages: Sequence[BaseMessage]) -> int | None:
+def _place_of(asked: BaseMessage | None, messages: Sequence[BaseMessage]) -> int | None:
     """The place of the message that was asked or, where it is no longer there, of the last one of the user."""
     of_user = [place for place, message in enumerate(messages) if is_by_user(message)]
-    same = [place for place in of_user if asked is not None and messages[place].id == asked]
+    same = [place for place in of_user if asked is not None and messages[place].id == asked.id is not None]
     return next(reversed(same or of_user), None)
 
 

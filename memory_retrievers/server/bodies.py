@@ -19,9 +19,9 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from memory_retrievers.models import DetailLevel, EpisodicDraft, JsonObject, MemoryDraft, SemanticDraft
-from memory_retrievers.models.fields import NonBlankText, ShortText, UTCDateTime, iso, storable
+from memory_retrievers.models.fields import ShortText, UTCDateTime, iso, storable
 from memory_retrievers.models.filters import SearchOptions
-from memory_retrievers.models.messages import IfSaid, Message, Said, messages_of
+from memory_retrievers.models.messages import IfSaid, Message, Said
 from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.tools.arguments import MetadataFilter, Where
 from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query, Relevance
@@ -72,21 +72,6 @@ class Body(BaseModel):
         return {name: value for name, value in said.items() if name not in cls.ignored}
 
 
-class MessageBody(Body):
-    """One turn of a conversation."""
-
-    role: Annotated[
-        ShortText, Field(description="user, assistant, or the name of one of several users, which name may be as well.")
-    ]
-    content: NonBlankText
-    timestamp: Annotated[Moment | None, Field(description="Now if left out.")] = None
-
-    def message(self) -> Message:
-        """The message it describes."""
-        (message,) = messages_of([{"role": self.role, "content": self.content, "timestamp": self.timestamp}])
-        return message
-
-
 class FilteredBody(Body):
     """Filters of a search or a list."""
 
@@ -117,7 +102,7 @@ class SearchBody(FilteredBody):
         ShortText | None, Field(description="No episode of this conversation, for example of the one that is going on.")
     ] = None
     in_prompt: Annotated[
-        Said[MessageBody], Field(description="Messages in the prompt, which open episodes do not repeat.")
+        Said[Message], Field(description="Messages in the prompt, which open episodes do not repeat.")
     ] = ()
     min_relevance: Relevance = 0.0
     joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
@@ -138,7 +123,7 @@ class SearchBody(FilteredBody):
             said.remove("semantic_limit")
         options = cast("SearchOptions", self.model_dump(include=said))
         options["limit"] = self.joint_limit
-        options["in_prompt"] = [each.message() for each in self.in_prompt]
+        options["in_prompt"] = self.in_prompt
         if (given := self.limit if self.episodic_limit is None else self.episodic_limit) is not None:
             options["episodic_limit"] = given
         return options
@@ -204,7 +189,7 @@ class AddMessageBody(Body):
 
     conversation_id: ConversationId
     conversation: Conversation = None
-    message: IfSaid[MessageBody | None]
+    message: IfSaid[Message | None]
 
 
 class AddMessagesBody(Body):
@@ -212,7 +197,7 @@ class AddMessagesBody(Body):
 
     conversation_id: ConversationId
     conversation: Conversation = None
-    messages: Said[MessageBody]
+    messages: Said[Message]
 
 
 class ProcessBody(Body):

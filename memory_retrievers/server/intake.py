@@ -8,12 +8,12 @@ import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from itertools import accumulate, takewhile
 from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Send
 
+from memory_retrievers.models.fields import json_extent
 from memory_retrievers.server.responses import RETRY_AFTER_SECONDS, HTTPError
 from memory_retrievers.server.settings import TrafficSettings
 
@@ -138,10 +138,6 @@ def noting_statuses(send: Send) -> tuple[Send, list[int]]:
     return noting_send, statuses
 
 
-_STRING: Final = re.compile(rb'"[^"]*"?')
-"""A string or its unfinished rest, once escapes are out: a pattern that knew them would take memory for each."""
-
-_BRACKET: Final = re.compile(rb"[\[{\]}]")
 _QUOTES_OF_AN_ELEMENT: Final = 4  # at most, in what is JSON: a name and a string
 
 
@@ -158,16 +154,10 @@ def check_shape(text: bytes, *, max_depth: int, max_elements: int) -> None:
     """
     if b"\0" in text:  # in UTF-16 and UTF-32 every sign of JSON has one; in UTF-8 it is allowed nowhere
         raise _refusal("the body is not JSON in UTF-8")
-    too_much = _refusal(f"the body holds more than {max_elements} values: send less at once")
-    bare = text.replace(rb"\\", b"").replace(rb"\"", b"")
-    if bare.count(b'"') > _QUOTES_OF_AN_ELEMENT * (max_elements + 1):
-        raise too_much
-    signs = _STRING.sub(b"", bare)
-    if sum(map(signs.count, (b"[", b"{", b","))) > max_elements:
-        raise too_much
-    depths = accumulate(1 if bracket.group() in b"[{" else -1 for bracket in _BRACKET.finditer(signs))
-    # what closes more than is open is no JSON: the reader goes no further either
-    if any(depth > max_depth for depth in takewhile(lambda depth: depth >= 0, depths)):
+    extent, bare = json_extent(text), text.replace(rb"\\", b"").replace(rb"\"", b"")
+    if extent.values > max_elements or bare.count(b'"') > _QUOTES_OF_AN_ELEMENT * (max_elements + 1):
+        raise _refusal(f"the body holds more than {max_elements} values: send less at once")
+    if extent.depth > max_depth:
         raise _refusal(f"the body holds objects or lists more than {max_depth} deep: send it flatter")
 
 

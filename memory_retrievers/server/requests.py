@@ -13,8 +13,8 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -78,28 +78,22 @@ class Metrics:
             status: The HTTP status of the answer.
             started: The value of the performance counter, in seconds, when the request came.
         """
-        route = route_of(scope)
-        self._answers.labels(route, str(status)).inc()
-        self._stages.labels(route, "whole").observe(time.perf_counter() - started)
+        self._answers.labels(route_of(scope), str(status)).inc()
+        self.note_stage(scope, "whole", started=started)
 
-    def note_stage(self, scope: Scope, stage: str, seconds: float) -> None:
+    def note_stage(self, scope: Scope, stage: str, *, started: float) -> None:
         """Note how long a stage took.
 
         Args:
             scope: The ASGI scope of the request, which names its route.
             stage: The name of the stage.
-            seconds: How long it took.
+            started: The value of the performance counter, in seconds, when it began.
         """
-        self._stages.labels(route_of(scope), stage).observe(seconds)
+        self._stages.labels(route_of(scope), stage).observe(time.perf_counter() - started)
 
-    @contextmanager
-    def timed(self, scope: Scope, stage: str) -> Iterator[None]:
+    def timed(self, scope: Scope, stage: str) -> AbstractContextManager[object]:
         """Measure a stage, also one that fails."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.note_stage(scope, stage, time.perf_counter() - started)
+        return self._stages.labels(route_of(scope), stage).time()
 
     def exposition(self, held: ScopeStatistics) -> bytes:
         """All of it, and what the store holds now, as Prometheus reads it."""
@@ -133,7 +127,7 @@ class RequestContext:
 
         def measured() -> ResultT:
             started.set()
-            self.metrics.note_stage(self._scope, "waiting", time.perf_counter() - asked)
+            self.metrics.note_stage(self._scope, "waiting", started=asked)
             timed = partial(self.metrics.timed, self._scope)
             # in our words: of a record that the request describes
             with timed("memory"), traced(timed), acting_as(Channel.HTTP), in_our_words():

@@ -14,6 +14,7 @@ from memory_retrievers.backends.sql.requests import DoneRequest, under_way
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, SemanticMemory
+from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Queued
 from memory_retrievers.retrieval.results import RetrievalResult
 from memory_retrievers.server.bodies import (
@@ -21,7 +22,6 @@ from memory_retrievers.server.bodies import (
     AddMessagesBody,
     Body,
     ContextBody,
-    MessageBody,
     ProcessBody,
     RecentBody,
     RememberBody,
@@ -183,16 +183,9 @@ def _stored(memories: Sequence[AnyMemory]) -> Response:
     )
 
 
-async def _queued(
-    request: RequestContext, body: AddMessageBody | AddMessagesBody, said: Sequence[MessageBody]
-) -> Queued:
+async def _queued(request: RequestContext, body: AddMessageBody | AddMessagesBody, said: Sequence[Message]) -> Queued:
     scope = request.access.scope(body.conversation_id, writes=True)
-
-    def work() -> Queued:
-        messages = [each.message() for each in said]
-        return request.memory.add_messages(scope, messages, conversation=body.conversation)
-
-    return await request.run(work)
+    return await request.run(partial(request.memory.add_messages, scope, said, conversation=body.conversation))
 
 
 def _method_route(method: Method) -> Callable[..., Awaitable[Response]]:

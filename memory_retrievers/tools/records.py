@@ -49,7 +49,7 @@ from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
 
 class MemoryGetArguments(ManagementArguments):
-    """Arguments of ``memory_get``."""
+    """Arguments of ``memory_get`` and ``memory_get_score``."""
 
     id: MemoryId
 

@@ -25,7 +25,7 @@ from memory_retrievers.tools.arguments import (
     check_limits,
     fraction,
 )
-from memory_retrievers.tools.records import ended, findable
+from memory_retrievers.tools.records import MemoryGetArguments, ended, findable
 from memory_retrievers.tools.responses import complete, respond, text_of
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
 
@@ -102,12 +102,6 @@ def change_of(context: ToolContext, item: UpdateItem, memory: AnyMemory) -> Chan
     return Change(memory, tier=item.memory_tier, **given)
 
 
-class MemoryGetScoreArguments(ManagementArguments):
-    """Arguments of ``memory_get_score``."""
-
-    id: MemoryId
-
-
 class MemorySetScoreArguments(ManagementArguments):
     """Arguments of ``memory_set_score``."""
 
@@ -116,7 +110,7 @@ class MemorySetScoreArguments(ManagementArguments):
     reason: Annotated[str, Field(max_length=1_000, description="Why.")] = "Manual override"
 
 
-def memory_get_score(context: ToolContext, arguments: MemoryGetScoreArguments) -> ToolOutput:
+def memory_get_score(context: ToolContext, arguments: MemoryGetArguments) -> ToolOutput:
     """The importance of a memory now, and its access count (specification §3.5); this is no access."""
     memory = context.manager.importance.current(context.find(arguments.id))
     answer = {
