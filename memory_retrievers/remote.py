@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Concatenate, Final, Self
+from typing import Any, Concatenate, Self
 from urllib.parse import quote
-
-from pydantic import TypeAdapter
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.memory.agent import AgentMemory
 from memory_retrievers.memory.base import ArgumentsT, BaseMemory, ResultT, awaited, check_replacing
 from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, EpisodicMemory, JsonObject, SemanticMemory, scopes
 from memory_retrievers.models.memories import ANSWER_FIELDS, draft_of
-from memory_retrievers.models.messages import MessageLike, messages_of, parse_conversation
-from memory_retrievers.models.results import Queued
 from memory_retrievers.server.bodies import MAX_REMEMBERED
-from memory_retrievers.server.methods import METHODS, PROCESSING, Method
+from memory_retrievers.server.methods import METHODS, PLAIN, PROCESSING, Method
 from memory_retrievers.server.transport import (
     DEFAULT_TIMEOUT,
     Transport,
@@ -29,8 +25,6 @@ from memory_retrievers.tools.registry import LocalToolbox
 from memory_retrievers.tools.tool import ToolContext
 
 __all__ = ["RemoteMemory", "RemoteToolbox"]
-
-_QUEUED: Final = TypeAdapter(Queued)
 
 
 def _remote(
@@ -135,24 +129,6 @@ class RemoteMemory(BaseMemory):
         left = {is_episode: iter(memories) for is_episode, memories in stored.items()}
         return [next(left[isinstance(draft, EpisodicDraft)]) for draft in checked]
 
-    def add_messages(self, scope: str, messages: Iterable[MessageLike], *, conversation: str | None = None) -> Queued:
-        """Queue messages of a conversation; see ``AgentMemory.add_messages``.
-
-        Args:
-            scope: The scope of the conversation.
-            messages: What was said, in order.
-            conversation: The conversation, if the scope has several.
-        """
-        sent = [message.model_dump(mode="json", exclude_none=True) for message in messages_of(messages)]
-        body = {
-            "conversation_id": scopes.parse(scope),
-            "conversation": parse_conversation(conversation),
-            "messages": sent,
-        }
-        answer = self._transport.ask("/add_messages", body, writes=True)
-        with understood():
-            return _QUEUED.validate_python(answer)
-
     def start_worker(self) -> None:
         """Do nothing: a server turns what is due into memories by itself."""
 
@@ -175,6 +151,7 @@ class RemoteMemory(BaseMemory):
     pending_reviews = _remote(AgentMemory.pending_reviews)
     characters = _remote(AgentMemory.characters)
     scene = _remote(AgentMemory.scene)
+    add_messages = _remote(AgentMemory.add_messages)
     update = _remote(AgentMemory.update)
     invalidate = _remote(AgentMemory.invalidate)
     forget = _remote(AgentMemory.forget)
@@ -234,7 +211,7 @@ class RemoteMemory(BaseMemory):
         timeout = self._processing_timeout if method.name in PROCESSING else None
         answer = self._transport.ask(f"/{method.name}", body, writes=method.writes, timeout=timeout)
         with understood():
-            return method.answer.validate_python(answer["result"])
+            return method.answer.validate_python(answer if method.name in PLAIN else answer["result"])
 
 
 def _sent(draft: Draft, replaces: str | None) -> JsonObject:

@@ -192,14 +192,6 @@ class AddMessageBody(Body):
     message: IfSaid[Message | None]
 
 
-class AddMessagesBody(Body):
-    """Messages for the queue, in order."""
-
-    conversation_id: ConversationId
-    conversation: Conversation = None
-    messages: Said[Message]
-
-
 class ProcessBody(Body):
     """Whose messages are to become memories now; null is everybody's whom the token reaches."""
 

@@ -1,7 +1,8 @@
 """The table of methods that a server and its client make of those of ``AgentMemory``: names, arguments and answers.
 
 Each is a route ``/api/v0/<name>`` and a method of ``RemoteMemory``, with the signature and the description that it has
-in ``AgentMemory``. A scope is called ``conversation_id`` in a body, and the answer is ``{"result": …}``.
+in ``AgentMemory``. A scope is called ``conversation_id`` in a body; the answer is ``{"result": …}``, or the bare object
+for :data:`PLAIN`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from memory_retrievers.memory.agent import AgentMemory
 from memory_retrievers.models import Category, JsonObject, Kind, Rating, scopes
 from memory_retrievers.models.filters import SearchOptions
 from memory_retrievers.models.memories import NotGiven, in_our_words
-from memory_retrievers.models.messages import Message, plain_message
+from memory_retrievers.models.messages import Message, MessageLike, Said, plain_message
 from memory_retrievers.models.results import MAX_PAGE
 from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.server.bodies import Body, ConversationId, Moment, SearchBody, search_body
@@ -136,6 +137,8 @@ _SENT: Final[Mapping[object, object]] = {
 
 def _as_sent(hint: Any) -> Any:  # noqa: ANN401 - a type
     """The type of an argument as it is sent: lists for iterables, moments, texts for what may be given as one."""
+    if hint == Iterable[MessageLike]:
+        return Said[Message]
     if get_origin(hint) in {Union, UnionType}:
         kinds = [kind for kind in get_args(hint) if kind is not NotGiven]
         either = {datetime, str, Kind, Category, Rating}.intersection(kinds)
@@ -153,9 +156,10 @@ _READING: Final = (
     "waiting_scopes transcript pending_reviews characters scene"
 )
 _WRITING: Final = (
-    "update invalidate forget forget_messages forget_conversation forget_scope review process_due flush "
+    "add_messages update invalidate forget forget_messages forget_conversation forget_scope review process_due flush "
     "add_scene_events"
 )
+PLAIN: Final = frozenset({"add_messages"})  # whose answer is the object itself, and not ``{"result": …}``
 PROCESSING: Final = frozenset({"process_due", "flush"})  # in which language models are called, for minutes perhaps
 
 METHODS: Final[Mapping[str, Method]] = {

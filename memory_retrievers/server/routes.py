@@ -14,12 +14,10 @@ from memory_retrievers.backends.sql.requests import DoneRequest, under_way
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, SemanticMemory
-from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Queued
 from memory_retrievers.retrieval.results import RetrievalResult
 from memory_retrievers.server.bodies import (
     AddMessageBody,
-    AddMessagesBody,
     Body,
     ContextBody,
     ProcessBody,
@@ -29,7 +27,7 @@ from memory_retrievers.server.bodies import (
     ToolBody,
     tool_body,
 )
-from memory_retrievers.server.methods import METHODS, PROCESSING, Method
+from memory_retrievers.server.methods import METHODS, PLAIN, PROCESSING, Method
 from memory_retrievers.server.requests import CurrentRequest, RequestContext
 from memory_retrievers.server.responses import UTF8JSONResponse, failure, markdown
 from memory_retrievers.tools.registry import REGISTRY, find_tool, offered_tools
@@ -110,13 +108,8 @@ _REMEMBER: Final = "/api/v0/remember"
 @write_routes.post("/add_message")
 async def add_message(body: AddMessageBody, request: CurrentRequest) -> Queued:
     """Put one message of a conversation into the queue."""
-    return await _queued(request, body, [body.message] if body.message else [])
-
-
-@write_routes.post("/add_messages")
-async def add_messages(body: AddMessagesBody, request: CurrentRequest) -> Queued:
-    """Put messages of a conversation into the queue, in order."""
-    return await _queued(request, body, body.messages)
+    scope, said = request.access.scope(body.conversation_id, writes=True), [body.message] if body.message else []
+    return await request.run(partial(request.memory.add_messages, scope, said, conversation=body.conversation))
 
 
 @write_routes.post("/process", response_class=UTF8JSONResponse, responses=JSON)
@@ -183,11 +176,6 @@ def _stored(memories: Sequence[AnyMemory]) -> Response:
     )
 
 
-async def _queued(request: RequestContext, body: AddMessageBody | AddMessagesBody, said: Sequence[Message]) -> Queued:
-    scope = request.access.scope(body.conversation_id, writes=True)
-    return await request.run(partial(request.memory.add_messages, scope, said, conversation=body.conversation))
-
-
 def _method_route(method: Method) -> Callable[..., Awaitable[Response]]:
     async def call_method(body: Body, request: CurrentRequest) -> Response:
         arguments, named = method.arguments(body), getattr(body, "conversation_id", None)
@@ -201,7 +189,8 @@ def _method_route(method: Method) -> Callable[..., Awaitable[Response]]:
         result = await request.run(partial(getattr(request.memory, method.name), **arguments), among=among)
         if isinstance(result, EpisodicMemory | SemanticMemory) and (noted := under_way.get()) is not None:
             noted.quoted.add(result.key)  # also where nothing was to change
-        return request.make(lambda: UTF8JSONResponse({"result": method.answer.dump_python(result, mode="json")}))
+        answer = method.answer.dump_python(result, mode="json")
+        return request.make(lambda: UTF8JSONResponse(answer if method.name in PLAIN else {"result": answer}))
 
     call_method.__annotations__ |= {"body": method.body, "request": CurrentRequest, "return": Response}
     return call_method
@@ -226,7 +215,7 @@ for _method in METHODS.values():
         name=_method.name,
         description=_method.summary,
         response_class=UTF8JSONResponse,
-        responses=RESULT,
+        responses=JSON if _method.name in PLAIN else RESULT,
     )
 
 

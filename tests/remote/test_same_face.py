@@ -107,6 +107,11 @@ READS = {
     ],
 }
 WRITES = {
+    "add_messages": [
+        ((ALICE, [Message(role="user", content="It is dry."), {"role": "human", "content": "So it is."}]), {}),
+        ((ALICE, ({"role": "user", "content": "It is dry."},)), {"conversation": "thread-7"}),
+        ((ALICE, [{"role": "assistant", "content": None, "tool_calls": []}]), {}),
+    ],
     "update": [(("f1",), {"scope": ALICE, "fact": "Alice lives in Nantes", "tags": ("new",), "importance": 0.75})],
     "invalidate": [(("f2",), {"scope": ALICE})],
     "forget": [(("e2",), {"scope": ALICE})],
