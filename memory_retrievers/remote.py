@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Concatenate, Self
@@ -15,12 +14,7 @@ from memory_retrievers.models import AnyMemory, Draft, EpisodicDraft, EpisodicMe
 from memory_retrievers.models.memories import ANSWER_FIELDS, draft_of
 from memory_retrievers.server.bodies import MAX_REMEMBERED
 from memory_retrievers.server.methods import METHODS, PLAIN, PROCESSING, Method
-from memory_retrievers.server.transport import (
-    DEFAULT_TIMEOUT,
-    Transport,
-    is_seconds,
-    understood,
-)
+from memory_retrievers.server.transport import DEFAULT_TIMEOUT, Transport, is_seconds, understood
 from memory_retrievers.tools.registry import LocalToolbox
 from memory_retrievers.tools.tool import ToolContext
 
@@ -57,7 +51,6 @@ class RemoteMemory(BaseMemory):
         processing_timeout: The same for ``process_due`` and ``flush``, in which language models are called; None is
             ``timeout``.
         retries: How often a request is tried again at most.
-        sleep: Waits between attempts.
 
     Raises:
         ConfigurationError: The URL is not one, or a number is not positive.
@@ -71,11 +64,10 @@ class RemoteMemory(BaseMemory):
         timeout: float = DEFAULT_TIMEOUT,
         processing_timeout: float | None = None,
         retries: int = 3,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if processing_timeout is not None and not is_seconds(processing_timeout):
             raise ConfigurationError("processing_timeout must be more than 0 seconds, a day at most, or None")
-        self._transport = Transport(url, token=token, timeout=timeout, retries=retries, sleep=sleep)
+        self._transport = Transport(url, token=token, timeout=timeout, retries=retries)
         self._processing_timeout = processing_timeout
 
     def remember_many(
@@ -229,7 +221,6 @@ class RemoteToolbox(LocalToolbox):
         allow_scopes: Whether models may name scopes below it; the server has to allow that too.
         timeout: Seconds to connect, to send, and between two pieces of an answer.
         retries: How often a request is tried again at most.
-        sleep: Waits between attempts.
 
     Attributes:
         memory: The memory of the server.
@@ -248,10 +239,9 @@ class RemoteToolbox(LocalToolbox):
         allow_scopes: bool = False,
         timeout: float = DEFAULT_TIMEOUT,
         retries: int = 3,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         scopes.parse(scope)
-        self.memory = RemoteMemory(url, token, timeout=timeout, retries=retries, sleep=sleep)
+        self.memory = RemoteMemory(url, token, timeout=timeout, retries=retries)
         super().__init__(ToolContext(memory=self.memory, root=scope, allow_scopes=allow_scopes))
 
     def close(self) -> None:

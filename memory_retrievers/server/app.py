@@ -33,13 +33,7 @@ from memory_retrievers.server import routes
 from memory_retrievers.server.connections import configuration, ended_by_signals, listening
 from memory_retrievers.server.intake import BodyLimiter, RateLimit, SharedCheck, noting_statuses
 from memory_retrievers.server.methods import tell_attributes
-from memory_retrievers.server.requests import (
-    KEY_HEADER,
-    CurrentRequest,
-    Idempotency,
-    Metrics,
-    requests_of,
-)
+from memory_retrievers.server.requests import KEY_HEADER, CurrentRequest, Idempotency, Metrics, requests_of
 from memory_retrievers.server.responses import ERRORS, HTTPError, UTF8JSONResponse, failure, log_place_of
 from memory_retrievers.server.settings import OPEN, Access, ServerSettings, TokenAuth, access_in, put_access
 from memory_retrievers.tools.arguments import offering

@@ -186,7 +186,7 @@ class McpOffer:
         arguments = spec.offered_arguments(allow_scopes=self._context.allow_scopes, memory=self._context.memory)
         return {
             "name": spec.name,
-            "title": title_of(spec),
+            "title": _title_of(spec),
             "description": spec.description,
             "inputSchema": arguments.model_json_schema(),
             "outputSchema": _output_schema_of(spec),
@@ -220,11 +220,6 @@ _KEYS: Final[Mapping[str, str]] = {
         "affected_count deleted_messages"
     ),
     "number": "importance_score previous_score new_score confidence",
-    "string": (
-        "id memory_id memory_tier created_at content scope content_type updated_at category consolidated_memory_id "
-        "target_scope operation_type data suggested_scope reasoning action_summary scene duplicate_of "
-        "left_out invalid_at hint summary file_path session_id"
-    ),
     "string null": "last_accessed_at expires_at",
     "string array": "source_scope",
     "object": (
@@ -238,7 +233,7 @@ _KEYS: Final[Mapping[str, str]] = {
         "all_alternatives affected_memories characters near wider_scopes failed_items still_known"
     ),
 }
-"""The fields of answers, by the type that each has in all of them."""
+"""The fields of answers, by the type that each has in all of them; those that are not named are texts."""
 
 _TYPES: Final = {
     key: {"type": types.split() if " " in types else types} for types, keys in _KEYS.items() for key in keys.split()
@@ -288,27 +283,21 @@ _ANSWERS: Final[Mapping[str, str]] = {
 
 def _annotations_of(tool: AnyTool) -> JsonObject:
     """The hints of a tool; they are for people who decide what a model may do unasked, and protect nothing."""
-    hints: JsonObject = {"title": title_of(tool), "readOnlyHint": not tool.writes, "openWorldHint": False}
+    hints: JsonObject = {"title": _title_of(tool), "readOnlyHint": not tool.writes, "openWorldHint": False}
     if tool.writes:
         hints |= {"destructiveHint": tool.name not in _ADDS, "idempotentHint": tool.name in _REPEATABLE}
     return hints
 
 
-def title_of(tool: AnyTool) -> str:
-    """The name of a tool for people.
-
-    >>> from memory_retrievers.tools.registry import REGISTRY
-    >>> title_of(REGISTRY["memory_batch_store"])
-    'Memory batch store'
-    """
-    return tool.name.replace("_", " ").capitalize()
+def _title_of(tool: AnyTool) -> str:
+    return tool.name.replace("_", " ").capitalize()  # "Memory batch store"
 
 
 def _output_schema_of(tool: AnyTool) -> JsonObject:
     """The JSON schema of what a tool answers as data when it has not failed; fields may be added to it."""
-    fields = _ANSWERS[tool.name].split()
+    fields = {name.removesuffix("*"): name.endswith("*") for name in _ANSWERS[tool.name].split()}
     return {
         "type": "object",
-        "properties": {name: _TYPES[name] for name in (field.removesuffix("*") for field in fields)},
-        "required": [field.removesuffix("*") for field in fields if field.endswith("*")],
+        "properties": {name: _TYPES.get(name, {"type": "string"}) for name in fields},
+        "required": [name for name, is_always in fields.items() if is_always],
     }

@@ -221,10 +221,6 @@ for _method in METHODS.values():
 
 PREFIX: Final = "/api/v0/tools/"
 
-WithContent = Annotated[
-    bool, Query(description="Give {content, artifact}: also the text that a model is to read, beside the object.")
-]
-
 
 @cache
 def tool_routes(*, allow_scopes: bool) -> APIRouter:
@@ -267,7 +263,7 @@ def is_write(path: str) -> bool:
 
 
 def _route(tool: AnyTool, *, allow_scopes: bool) -> Callable[..., Awaitable[Response]]:
-    async def call_tool(body: ToolBody, request: CurrentRequest, *, with_content: WithContent = False) -> Response:
+    async def call_tool(body: ToolBody, request: CurrentRequest) -> Response:
         context = ToolContext(
             memory=request.memory,
             root=request.access.scope(body.conversation_id, writes=tool.writes),
@@ -278,13 +274,11 @@ def _route(tool: AnyTool, *, allow_scopes: bool) -> Callable[..., Awaitable[Resp
             output = await request.run(partial(tool.call, context, body.arguments))
         except FAILURES as error:
             return failure(error, tool_failure(tool, context, body.arguments, error).artifact)
-        answer = {"content": output.content, "artifact": output.artifact} if with_content else output.artifact
-        return request.make(lambda: UTF8JSONResponse(answer))
+        return request.make(lambda: UTF8JSONResponse(output.artifact))
 
     call_tool.__annotations__ |= {
         "body": _body(tool.name, allow_scopes=allow_scopes),
         "request": CurrentRequest,
-        "with_content": WithContent,
         "return": Response,
     }
     return call_tool

@@ -1,11 +1,11 @@
-"""Requests to a server, retried where that is safe; answers as records, failures as errors of the package."""
+"""Requests to a server, retried where that is safe; failures become errors of the package."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -70,6 +70,7 @@ _PASSING: Final = frozenset({408, 429, 502, 503, 504})  # statuses after which t
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 5.0
+_sleep = time.sleep  # between two attempts
 
 
 class Transport:
@@ -90,7 +91,6 @@ class Transport:
         token: str | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         retries: int = 3,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if not _is_address(url):
             shown = url if "@" not in str(url) else "this"  # a password may stand before it
@@ -109,7 +109,6 @@ class Transport:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._timeout = timeout
         self._retries = retries
-        self._sleep = sleep
         self._client = httpx.Client(auth=(address.username, address.password) if address.userinfo else None)
 
     def close(self) -> None:
@@ -162,7 +161,7 @@ class Transport:
                     raise failure_of(answer)
                 given = answer.headers.get("retry-after", "")
                 asked_to_wait = float(given) if given.isdecimal() else 0.0
-            self._sleep(min(_LONGEST_PAUSE, max(asked_to_wait, _FIRST_PAUSE * 2**attempt)))
+            _sleep(min(_LONGEST_PAUSE, max(asked_to_wait, _FIRST_PAUSE * 2**attempt)))
             attempt += 1
 
     def _whole(self, begun: httpx.Response) -> httpx.Response:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Annotated, ClassVar, Final, TypeAlias, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
-from pydantic.json_schema import JsonSchemaValue
 
 from memory_retrievers.models import Category, DetailLevel, JsonObject, ResponseLevel
 from memory_retrievers.models.filters import MinRelevance, SearchOptions
@@ -45,11 +44,6 @@ _Names: TypeAlias = Annotated[
 ]
 
 
-def _one_of(words: type[Category | DetailLevel]) -> JsonSchemaValue:
-    """The words in place, since not every provider follows a ``$ref``."""
-    return {"type": "string", "enum": [word.value for word in words]}
-
-
 Query = Annotated[
     str, Field(description="What to look for, as a question or a few words, in the language of the conversation.")
 ]
@@ -61,13 +55,13 @@ SemanticLimit = Annotated[
 ]
 CategoryFilter = Annotated[
     str | None,  # the memory knows the categories and says so
-    WithJsonSchema({"anyOf": [_one_of(Category), {"type": "null"}]}),
+    WithJsonSchema({"anyOf": [{"type": "string", "enum": [each.value for each in Category]}, {"type": "null"}]}),
     Field(description="Only facts of this category; leave it out for all. Episodes are not affected."),
 ]
 Detail = Annotated[
     DetailLevel,
     BeforeValidator(parse_detail),
-    WithJsonSchema(_one_of(DetailLevel)),
+    WithJsonSchema({"type": "string", "enum": [each.value for each in DetailLevel]}),  # not every provider follows $ref
     Field(
         description=(
             "How much of the original messages to show: auto (only surprising episodes among the first two), "

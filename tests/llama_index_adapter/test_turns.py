@@ -85,7 +85,7 @@ async def test_today_is_that_of_who_asks(memory, kind):
             return await block.aget([asked], session_id=session)
         options = {"detail": "excerpts", "min_relevance": 0, "time_zone": zone.get()}
         chat = ConversationMemory.from_defaults(memory, scope="user/alice", **options)
-        return (await ConversationMemory.from_string(chat.to_string()).aget(asked.content))[-1].content
+        return (await ConversationMemory.from_json(chat.to_json()).aget(asked.content))[-1].content
 
     assert "### 1 March 2026\n- user: I see the dentist" in await told("noon in UTC")
     for name, day in {"Pacific/Kiritimati": "2 March 2026", "Pacific/Honolulu": "1 March 2026"}.items():

@@ -66,13 +66,15 @@ def stumbling(guarded, serving):
 
 
 @pytest.fixture
-def pauses():
-    return []
+def pauses(monkeypatch):
+    pauses = []
+    monkeypatch.setattr("memory_retrievers.server.transport._sleep", pauses.append)
+    return pauses
 
 
 @pytest.fixture
 def remote(stumbling, pauses, tokens):
-    with RemoteMemory(stumbling[1], tokens["writer"], timeout=PATIENCE, retries=2, sleep=pauses.append) as remote:
+    with RemoteMemory(stumbling[1], tokens["writer"], timeout=PATIENCE, retries=2) as remote:
         yield remote
 
 
@@ -86,13 +88,14 @@ def test_a_read_is_sent_again_while_the_server_is_busy_and_waits_as_long_as_it_s
 
 
 @pytest.mark.parametrize(("fault", "timeout"), [(503, PATIENCE), ("done, but never answered", 2)], ids=str)
-def test_a_write_is_sent_again_under_the_same_key_and_done_once(stumbling, tokens, fault, timeout):
+def test_a_write_is_sent_again_under_the_same_key_and_done_once(stumbling, tokens, monkeypatch, fault, timeout):
     door, url, memory = stumbling
 
     def sleep(_seconds):
         until(lambda: not door.under_way, "the end of the first attempt")
 
-    with RemoteMemory(url, tokens["writer"], timeout=timeout, retries=20, sleep=sleep) as remote:
+    monkeypatch.setattr("memory_retrievers.server.transport._sleep", sleep)
+    with RemoteMemory(url, tokens["writer"], timeout=timeout, retries=20) as remote:
         door.faults = [fault]
         queued = remote.add_messages("c1", SAID)
 
@@ -120,7 +123,7 @@ def test_pauses_grow_where_the_server_does_not_name_one(pauses):
         taken.bind(("127.0.0.1", 0))  # nobody listens
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         silent = f"the memory server at {url} does not answer: ConnectError"
-        with RemoteMemory(url, retries=3, sleep=pauses.append) as nobody, pytest.raises(BackendError, match=silent):
+        with RemoteMemory(url, retries=3) as nobody, pytest.raises(BackendError, match=silent):
             nobody.recent(ALICE)
 
     assert pauses == [0.2, 0.4, 0.8]

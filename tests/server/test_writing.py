@@ -160,13 +160,6 @@ def test_tools_store_search_and_delete(client, memory):
     assert missing.json()["success"] is False
 
 
-def test_a_tool_also_gives_the_text_for_the_model(client, memory):
-    asked = of_alice(arguments={"query": "otter"})
-    answer = client.post("/api/v0/tools/retrieve_memory?with_content=true", json=asked).json()
-    assert answer["content"] == memory.retrieve("otter", scope="user/alice", record=False).to_markdown()
-    assert answer["artifact"] == client.post("/api/v0/tools/retrieve_memory", json=asked).json()
-
-
 def test_tools_refuse_wrong_arguments_unknown_names_and_what_is_about_scopes(client):
     wrong = client.post("/api/v0/tools/memory_store", json=of_alice(arguments={"content": "x", "scope": "work"}))
     assert error_of(wrong) == (422, "ValidationError")
