@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self, TypedDict, Unpack
+from typing import Annotated, Any, Final, Literal, Self, TypedDict, Unpack
 from weakref import WeakValueDictionary
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
@@ -205,6 +205,15 @@ class ConversationMemory(BaseMemory):
         """All attributes; of the memory its address, at which it is opened again."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return partial(type(self), **fields | {"messages": self.get_all()}), ()
+
+    def to_string(self) -> str:
+        """The dump as JSON, as ``ChatMemoryBuffer`` makes one."""
+        return self.to_json()
+
+    @classmethod
+    def from_string(cls, string: str, **attributes: Any) -> Self:  # noqa: ANN401 - any of the attributes
+        """The chat of a dump; ``memory=`` and other attributes that are given take the place of what it holds."""
+        return cls.from_json(string, **attributes)
 
     def get(
         self, input: str | ChatMessage | None = None, *, initial_token_count: int = 0, **_: object

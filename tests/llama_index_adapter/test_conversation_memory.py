@@ -706,7 +706,7 @@ def test_a_restored_chat_goes_on_with_its_memory_unless_that_is_closed():
 
 def test_a_string_of_it_is_read_again(memory, chat):
     chat.put(user("Hi"))
-    restored = ConversationMemory.from_json(chat.to_json(), memory=memory)
+    restored = ConversationMemory.from_string(chat.to_string(), memory=memory)
     assert restored.get_all() == [user("Hi")]
     restored.put(user("Hello"))
     assert memory.stats("user/alice").queued_messages == 2
