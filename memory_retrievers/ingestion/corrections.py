@@ -225,6 +225,18 @@ class Sentence:
         return {role: frozenset(values) for role, values in found.items()}
 
     @cached_property
+    def _detail_terms(self) -> dict[tuple[str, str], frozenset[str]]:
+        """The terms of its details, by their role: kept, since it is compared with every sentence around it."""
+        return {
+            role: frozenset(term for each in values for term in analyze(each)) for role, values in self.details.items()
+        }
+
+    @cached_property
+    def _tells_more(self) -> bool:
+        """True if it has terms that are none of its details."""
+        return not self.terms <= frozenset[str]().union(*self._detail_terms.values())
+
+    @cached_property
     def known(self) -> dict[str, frozenset[str]]:
         """Its times, its numbers with what may be one, and its names."""
         found: dict[str, set[str]] = {}
@@ -253,13 +265,15 @@ class Sentence:
 
     def prefers_to(self, earlier: Sentence) -> bool:
         """True if it prefers another time, number or name to an earlier one; a bare number may be an hour."""
-        known = earlier.known
+        known = earlier.known if self.preferred else {}
         return any(kind in known and not values <= known[kind] for kind, values in self.preferred.items())
 
     def says_anew(self, earlier: Sentence) -> bool:
         """True if it prefers another detail, or tells it in a role of an earlier sentence, and little else."""
         if self.prefers_to(earlier):
             return True
+        if self._tells_more and self.terms.isdisjoint(earlier.terms):
+            return False  # as nearly all do, so it is asked first
         roles = [
             role
             for role, values in self.details.items()
@@ -267,7 +281,7 @@ class Sentence:
         ]
         if not roles:
             return False
-        own = frozenset[str]().union(*(frozenset(analyze(value)) for role in roles for value in self.details[role]))
+        own = frozenset[str]().union(*(self._detail_terms[role] for role in roles))
         rest = self.terms - own
         if not rest:
             return any(role != _OPENING for role in roles)

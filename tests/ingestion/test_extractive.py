@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from topics import GARDEN, KAFKA, talk
 
 from memory_retrievers import Message
+from memory_retrievers.ingestion import corrections
 from memory_retrievers.ingestion.corrections import Sentence, needed_with
 from memory_retrievers.ingestion.extractive import (
     EARLIER,
@@ -17,7 +18,7 @@ from memory_retrievers.ingestion.extractive import (
     fallback_title,
     term_counts,
 )
-from memory_retrievers.text.analysis import one_line
+from memory_retrievers.text.analysis import analyze, one_line
 
 messages = st.lists(
     st.builds(
@@ -480,3 +481,11 @@ def test_what_is_pasted_without_an_end_is_read_in_no_time(pasted):
     began = time.process_time()
     fallback_summary([Message(role="user", content=pasted * 10_000)] * 5)
     assert time.process_time() - began < 2  # trying each dash with each behind it takes a second for each message
+
+
+def test_long_messages_full_of_details_are_analyzed_once_each_and_not_for_every_pair(monkeypatch):
+    calls = []
+    monkeypatch.setattr(corrections, "analyze", lambda text: calls.append(text) or analyze(text))
+    told = [" ".join(f"Visit {n} of Ward{n} took {n} days." for n in range(30 * k, 30 * k + 30)) for k in range(6)]
+    assert fallback_summary(said(*told))
+    assert len(calls) < 30 * 6 * 10  # for every pair there were twenty times as many
