@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+import atexit
 import contextlib
 import functools
 import os
@@ -175,8 +177,51 @@ class _Live:
 
 
 _live: dict[Path, _Live] = {}
-# Reentrant: a handle that is garbage collected while another is being opened lets go of its share right then.
-_registry = threading.RLock()
+_registry = threading.RLock()  # reentrant, since a fork holds it while its other hooks run
+
+_leaving: dict[threading.Event, int] = {}
+"""What tells that a dropped handle has let go of its share, with the process that it was dropped in."""
+_ends = threading.Event()
+
+
+def let_go_of_dropped(release: Callable[[], None]) -> None:
+    """Let go of a share whose handle was dropped: in a thread of its own, unless the program ends.
+
+    The garbage collector may call it in a thread that holds any lock, or is waited for by one that does; so it takes
+    none, not even that of ``threading.Thread``.
+
+    Args:
+        release: Lets go of it, see :func:`open_engine`.
+    """
+    if _ends.is_set():
+        release()
+        return
+
+    def work() -> None:
+        try:
+            release()
+        finally:
+            left.set()
+            del _leaving[left]
+
+    _leaving[left := threading.Event()] = os.getpid()
+    try:
+        _thread.start_new_thread(work, ())
+    except RuntimeError:  # there is no room for a thread
+        work()
+
+
+def _wait_for_dropped() -> None:
+    for left, process in list(_leaving.items()):
+        if process == os.getpid():  # a forked child does not have the thread
+            left.wait()
+
+
+@functools.cache
+def wait_at_exit() -> None:
+    """Let the end of the program wait for what was dropped; called behind the first finalizer, and runs before it."""
+    atexit.register(_wait_for_dropped)
+    atexit.register(_ends.set)
 
 
 @functools.cache
@@ -201,6 +246,7 @@ def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Cal
     except OSError as error:
         raise refusal(directory, error) from error
     place = directory.resolve()
+    waited = False
     while True:
         with _registry:
             live = _live.get(place)
@@ -210,15 +256,19 @@ def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Cal
                     refuse_older_owner(folder)
                 live = _live[place] = _Live(Engine(parts, in_file(parts, directory / STORE_FILE)))
                 break
-            if live.holders:
-                if live.engine.settings != parts.settings_with(parts.embedder.id):
-                    raise ConfigurationError(
-                        f"{directory} is open in this process with other settings: close it first, or open it the "
-                        "same way"
-                    )
+            holders = live.holders
+            if holders and live.engine.settings == parts.settings_with(parts.embedder.id):
                 live.holders += 1
                 break
-        live.closed.wait()  # its last holder is letting go of it
+        if not holders:
+            live.closed.wait()  # its last holder is letting go of it
+        elif waited:
+            raise ConfigurationError(
+                f"{directory} is open in this process with other settings: close it first, or open it the same way"
+            )
+        else:
+            _wait_for_dropped()  # one of which may be all that has it open
+            waited = True
     return live.engine, lambda: _let_go(place, live)
 
 
