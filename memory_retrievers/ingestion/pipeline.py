@@ -37,6 +37,7 @@ from memory_retrievers.protocols import Judge, Segment, SegmentationContext, Seg
 from memory_retrievers.settings import IngestionSettings, ReviewSettings
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.analysis import one_line
+from memory_retrievers.text.dates import shifted
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Embedded
@@ -211,7 +212,7 @@ class IngestionPipeline:
         days = self._settings.keep_messages_days
         if days is None:
             return 0
-        return self._store.erase_messages(before=self._store.now() - timedelta(days=days))
+        return self._store.erase_messages(before=shifted(self._store.now(), -timedelta(days=days)))
 
     def _work(self, claim: Claim) -> Report:
         messages = [each.message for each in claim.messages]

@@ -14,6 +14,7 @@ from memory_retrievers.models.results import Queued
 from memory_retrievers.models.storage import QueuedMessage, QueueState
 from memory_retrievers.protocols import Clock
 from memory_retrievers.settings import IngestionSettings
+from memory_retrievers.text.dates import shifted
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.conversations import SQLConversations
@@ -87,10 +88,10 @@ class MessageQueue:
         settings = self._settings
         moments = []
         if state.first_at is not None and state.messages >= settings.min_messages:
-            moments.append(_later(state.first_at, timedelta(hours=settings.due_after_hours)))
+            moments.append(shifted(state.first_at, timedelta(hours=settings.due_after_hours)))
         if state.heard_at is not None and settings.idle_after is not None:
-            moments.append(_later(state.heard_at, settings.idle_after))
-        return min((moment for moment in moments if moment is not None), default=None)
+            moments.append(shifted(state.heard_at, settings.idle_after))
+        return min(moments, default=None)
 
     def claim(self, scope: str, conversation: str | None = None, *, whole: bool = False) -> Claim | None:
         """Claim the first messages, a window of them, if the queue is due and no other process has claimed it.
@@ -172,11 +173,4 @@ class MessageQueue:
         return self._settings.doubled_window if state.window_doubled else self._settings.window
 
     def _expired(self) -> datetime:
-        return self._clock.now() - timedelta(minutes=self._settings.lease_minutes)
-
-
-def _later(moment: datetime, wait: timedelta) -> datetime | None:
-    try:
-        return moment + wait
-    except OverflowError:  # a message may claim to be of the last day there is
-        return None
+        return shifted(self._clock.now(), -timedelta(minutes=self._settings.lease_minutes))

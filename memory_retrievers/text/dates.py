@@ -7,7 +7,7 @@ same meaning nearly everywhere are included, most of them English.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 MONTHS: Final = (
@@ -135,6 +135,16 @@ def in_zone(moment: datetime, zone: tzinfo | None) -> datetime:
         return moment.astimezone(zone or UTC)
     except OverflowError:
         return moment
+
+
+def shifted(moment: datetime, by: timedelta) -> datetime:
+    """The moment so much later; the first or the last one that there is, where it would lie beyond them."""
+    try:
+        return moment + by
+    except OverflowError:  # a message may claim to be of the last day there is, and a clock may be wrong
+        if by > timedelta():
+            return datetime.max.replace(tzinfo=moment.tzinfo)
+        return datetime.min.replace(tzinfo=moment.tzinfo)
 
 
 def long_date(day: datetime, zone: tzinfo = UTC) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import MAXYEAR, datetime, timedelta
 from typing import Final, NamedTuple, TypeAlias
 
 from memory_retrievers.text.analysis import without_accents
@@ -212,9 +212,11 @@ def month_of(number: int, today: datetime, *, year: int | None = None, has_ended
 
 
 def months_on(month: datetime, count: int) -> datetime:
-    """The first day of a month, so many months later."""
+    """The first day of a month, so many months later; the end of time where there is none."""
     years, of_year = divmod(month.month - 1 + count, 12)
-    return datetime(month.year + years, of_year + 1, 1, tzinfo=month.tzinfo)
+    if (year := month.year + years) > MAXYEAR:
+        return datetime.max.replace(tzinfo=month.tzinfo)
+    return datetime(year, of_year + 1, 1, tzinfo=month.tzinfo)
 
 
 def back(unit: int, count: int, today: datetime) -> Period:

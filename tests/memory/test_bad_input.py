@@ -2,6 +2,7 @@
 
 import pickle
 import sqlite3
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from memory_retrievers import (
     ValidationError,
 )
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, SceneSettings, ToolSettings
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.testing import FixedClock, HashEmbedder
 
 BAD_SCOPES = [
     "",
@@ -415,3 +416,15 @@ def test_what_a_property_of_a_subclass_lacks_is_told():
 def test_a_setting_that_breaks_a_rule_is_one_of_our_errors(kind, given, named):
     with pytest.raises(ValidationError, match=named):
         kind(**given)
+
+
+@pytest.mark.parametrize("now", [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)])
+def test_a_clock_at_the_beginning_or_the_end_of_time_is_no_failure(now):
+    settings = IngestionSettings(keep_messages_days=30)
+    with AgentMemory.in_memory(embedder=HashEmbedder(), clock=FixedClock(now), ingestion=settings) as memory:
+        memory.add_messages("c1", [Message(role="user", content="Tomorrow I fly to Rome, next year to Oslo")])
+        for question in ("What did I do last week?", "What did I eat on 3 March?", "What is on tomorrow?"):
+            memory.retrieve(question, scope="c1")
+        assert len(memory.flush("c1").episodes) == 1
+        memory.process_due()
+        assert len(memory.retrieve("When do I fly to Rome?", scope="c1")) == 1

@@ -41,6 +41,7 @@ from memory_retrievers.models.results import ForgottenMessages
 from memory_retrievers.retrieval.request import check_length
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ToolSettings
 from memory_retrievers.storage.store import MemoryStore, Revision, affected_scopes
+from memory_retrievers.text.dates import shifted
 from memory_retrievers.tools.manager.importance import Importance
 from memory_retrievers.tools.manager.search import open_memories, search, with_open_memories
 
@@ -473,8 +474,8 @@ class MemoryManager:
         now, interval = self.now(), timedelta(seconds=self.settings.cleanup_interval_seconds)
         with self._lock:
             last = self._purged_at
-            if last is not None and last <= now < last + interval:
+            if last is not None and last <= now < shifted(last, interval):
                 return
             self._purged_at = now
         self._store.remove_expired()
-        self._ledger.forget_audit(before=now - timedelta(days=self.settings.audit_days))
+        self._ledger.forget_audit(before=shifted(now, -timedelta(days=self.settings.audit_days)))
