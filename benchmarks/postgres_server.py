@@ -19,8 +19,9 @@ import psutil
 import psycopg
 from psycopg import sql
 
-from memory_retrievers.backends.postgres import PostgresLedger
+from memory_retrievers.backends.postgres import Database
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
+from memory_retrievers.backends.sql.ledger import SQLLedger
 
 CARELESS = ("fsync = off", "full_page_writes = off", "synchronous_commit = off", "autovacuum = off")
 """For tests: a crash of the machine, not of the server, would lose something."""
@@ -90,7 +91,7 @@ class PostgresServer:
 
     def _made(self) -> str:
         name = self.create()
-        PostgresLedger(self.url(name)).close()
+        SQLLedger(Database(self.url(name))).close()
         return name
 
     def kill(self) -> None:

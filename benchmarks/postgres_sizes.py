@@ -20,7 +20,8 @@ from postgres_server import PostgresServer, running_postgres
 from sentences import statements
 
 from memory_retrievers import AgentMemory
-from memory_retrievers.backends.postgres import HNSWVectorIndex, PostgresLedger
+from memory_retrievers.backends.postgres import Database, HNSWVectorIndex
+from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.models import SemanticMemory
 
 TOGETHER: Final = 500
@@ -78,7 +79,7 @@ def _fill(server: PostgresServer, name: str, memories: int) -> int:
 
 
 def _index(url: str) -> None:
-    ledger = PostgresLedger(url)
+    ledger = SQLLedger(Database(url))
     try:
         HNSWVectorIndex(ledger, exact_limit=0).make(DIMENSION)
     finally:

@@ -46,13 +46,15 @@ class ExactVectorIndex:
         self._ledger = ledger
 
     def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
-        """Find the nearest passages exactly, nearest first, ties by lower id.
+        """Find the nearest passages, nearest first, ties by lower id.
 
         Args:
             vector: Unit vector of the query, shape (d,).
             selection: The scope, kind and filters that passages must match.
             limit: Maximum number of passages.
         """
+        if self.is_approximate(selection) and (hits := self._approximate(vector, selection, limit)) is not None:
+            return hits
         seen = self._ledger.snapshots.seen(selection)
         if seen is None:
             return self._streamed(np.array(self._ledger.eligible(selection), np.int64), vector, limit)
@@ -68,6 +70,10 @@ class ExactVectorIndex:
         """Return True if a search of this selection may miss near passages, in return for speed."""
         limit = self.exact_limit
         return limit is not None and self._ledger.size(selection, at_most=limit) > limit
+
+    def _approximate(self, vector: Vector, selection: Selection, limit: int) -> Hits | None:  # noqa: ARG002
+        """Search an index that may miss near passages; None where it cannot be relied on."""
+        return None
 
     def similarities(self, vector: Vector, selection: Selection, passages: NDArray[np.int64]) -> NDArray[np.float32]:
         """Compute cosines, rounded so that equal vectors have equal cosines in any block.

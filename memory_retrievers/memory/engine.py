@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import atexit
-import contextlib
 import functools
 import os
 import threading
@@ -13,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_retrievers.backends.files import Folder, make_directories, refusal, written
+from memory_retrievers.backends.files import make_directories, refusal, written
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.retrieval.question import forget_questions
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
 from memory_retrievers.settings import POOL_SIZE
 from memory_retrievers.storage.embedder import LetGoEmbedder
 from memory_retrievers.storage.maintenance import MissingTokens
-from memory_retrievers.storage.open import STORE_FILE, in_file, is_server, on_server, refuse_older_owner, require_local
+from memory_retrievers.storage.open import STORE_FILE, in_file, is_server, on_server, require_local
 from memory_retrievers.storage.options import ResolvedOptions
 from memory_retrievers.storage.store import MemoryStore
 
@@ -251,9 +250,6 @@ def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Cal
         with _registry:
             live = _live.get(place)
             if live is None or live.process != os.getpid():
-                # what cannot be looked at here cannot be opened either
-                with contextlib.suppress(OSError), Folder(place) as folder:
-                    refuse_older_owner(folder)
                 live = _live[place] = _Live(Engine(parts, in_file(parts, directory / STORE_FILE)))
                 break
             holders = live.holders

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.backends import processes
-from memory_retrievers.backends.files import PRIVATE, SHARED_GROUP, Folder, wider
-from memory_retrievers.backends.locks import is_held
+from memory_retrievers.backends.files import PRIVATE, SHARED_GROUP, wider
 from memory_retrievers.backends.processes import AttachedProcess
 from memory_retrievers.backends.sql.verification import TableState
 from memory_retrievers.backends.sqlite import FileState, state_of_file
@@ -24,15 +23,7 @@ from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import ConfigurationError, StoreLockedError, required
 from memory_retrievers.models.contents import HALF_MOVED
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.storage.open import (
-    CHROMA_DIRECTORY,
-    LOCK_FILE,
-    OWNER_FILE,
-    PSYCOPG,
-    STORE_FILE,
-    owner_of,
-    require_local,
-)
+from memory_retrievers.storage.open import CHROMA_DIRECTORY, PSYCOPG, STORE_FILE, require_local
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.postgres.migrations import DatabaseState
@@ -84,7 +75,7 @@ def diagnose_directory(directory: Path) -> Diagnosis:
     file = directory / STORE_FILE
     if not file.is_file():
         raise ConfigurationError(f"there is no memory store at {directory}")
-    attached = [*_older(directory), *processes.attached(directory)]
+    attached = processes.attached(directory)
     seen = state_of_file(file, is_used=any(process.is_alive for process in attached))
     held = _locks_held(directory)
     leases = () if seen.tables is None else seen.tables.leases
@@ -181,21 +172,6 @@ def _of_sessions(seen: DatabaseState) -> Iterator[Finding]:
                 what=f"session {each.pid} of {each.user!r} has been in a transaction for "
                 f"{(seen.now - since).total_seconds():.0f} s, and {others}",
                 remedy=f"end its program, or SELECT pg_terminate_backend({each.pid})",
-            )
-
-
-def _older(directory: Path) -> Iterator[AttachedProcess]:
-    """The process of an older version of the package that has the store for itself, if there is one."""
-    with contextlib.suppress(OSError, ConfigurationError), Folder(directory) as folder:
-        if is_held(folder, LOCK_FILE):
-            yield AttachedProcess(
-                id="",
-                pid=owner_of(folder),
-                program="",
-                version="older",
-                schema=0,
-                since=datetime.fromtimestamp((directory / OWNER_FILE).stat().st_mtime, UTC),
-                is_alive=True,
             )
 
 

@@ -9,16 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from memory_retrievers.backends.files import Folder
-from memory_retrievers.backends.locks import is_held
 from memory_retrievers.backends.processes import Attachment, named
-from memory_retrievers.errors import ConfigurationError, Extra, StoreLockedError, required
+from memory_retrievers.errors import Extra, StoreLockedError, required
 from memory_retrievers.settings import POOL_SIZE
 from memory_retrievers.storage.options import ResolvedOptions
 
 if TYPE_CHECKING:
+    from memory_retrievers.backends.sql.connection import Database
     from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
     from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.backends.vectors import ExactVectorIndex
@@ -32,8 +31,6 @@ CHROMA_DIRECTORY: Final = "chroma"
 PSYCOPG: Final = Extra(package="psycopg", module="psycopg", name="postgres")
 POOL: Final = Extra(package="psycopg-pool", module="psycopg_pool", name="postgres")
 _SERVERS: Final = ("postgresql://", "postgres://")
-
-LedgerT = TypeVar("LedgerT", bound="SQLLedger")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +52,16 @@ def in_file(parts: ResolvedOptions, file: Path | None, *, read_only: bool = Fals
 
     Raises:
         ConfigurationError: A newer version of the package wrote the file.
-        StoreLockedError: Nothing can be written there, or a process of an older version has it open.
+        StoreLockedError: Nothing can be written there, or a process of an older version does not end.
         BackendError: It cannot be opened.
     """
-    from memory_retrievers.backends.sqlite import SQLiteLedger
+    from memory_retrievers.backends.sqlite import Database
     from memory_retrievers.backends.vectors import ExactVectorIndex
 
-    ledger = SQLiteLedger(file, read_only=read_only, access=parts.access)
+    database = Database(file, read_only=read_only, access=parts.access)
     folder = None if file is None else file.parent / CHROMA_DIRECTORY
     dense = ExactVectorIndex if read_only else partial(_projected, parts, folder=folder)
-    return _indexed(parts, ledger, dense)
+    return _indexed(parts, database, dense)
 
 
 def on_server(
@@ -87,19 +84,20 @@ def on_server(
         BackendError: The database cannot be reached.
     """
     with required(PSYCOPG, POOL):
-        from memory_retrievers.backends.postgres import HNSWVectorIndex, PostgresLedger
+        from memory_retrievers.backends.postgres import Database, HNSWVectorIndex
 
-    ledger = PostgresLedger(url, pool_size=pool_size, within=within, read_only=read_only)
-    ledger.snapshots.takes_turns = False
+    database = Database(url, pool_size=pool_size, within=within, read_only=read_only)
     if read_only or isinstance(parts.dense, str):
         exact_limit = None if parts.dense == "exact" else parts.retrieval.exact_limit
-        return _indexed(parts, ledger, partial(HNSWVectorIndex, exact_limit=exact_limit))
-    return _indexed(parts, ledger, partial(_projected, parts, folder=None))
+        return _indexed(parts, database, partial(HNSWVectorIndex, database=database, exact_limit=exact_limit))
+    return _indexed(parts, database, partial(_projected, parts, folder=None))
 
 
-def _indexed(parts: ResolvedOptions, ledger: LedgerT, dense: Callable[[LedgerT], ExactVectorIndex]) -> Storage:
+def _indexed(parts: ResolvedOptions, database: Database, dense: Callable[[SQLLedger], ExactVectorIndex]) -> Storage:
     from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex
+    from memory_retrievers.backends.sql.ledger import SQLLedger
 
+    ledger = SQLLedger(database)
     ledger.snapshots.most = parts.retrieval.snapshot_bytes
     engine = PostingsKeywordIndex if parts.keyword == "sqlite_bm25" else RankBM25KeywordIndex
     try:
@@ -198,10 +196,6 @@ def _projected(parts: ResolvedOptions, ledger: SQLLedger, *, folder: Path | None
     )
 
 
-LOCK_FILE: Final = "LOCK"  # what versions before this one held a lock on, each of which writes a store alone
-OWNER_FILE: Final = "OWNER"  # beside it, the number of their process
-
-
 @contextmanager
 def kept_closed(directory: Path) -> Iterator[None]:
     """Keep everybody from opening a store while this lasts, so that nothing is written meanwhile.
@@ -210,33 +204,8 @@ def kept_closed(directory: Path) -> Iterator[None]:
         StoreLockedError: A process has it open, or nothing can be written there.
     """
     with contextlib.closing(Attachment(directory, schema=0)) as attachment, attachment.gate():
-        with Folder(directory) as folder:
-            refuse_older_owner(folder)
         if others := attachment.others():
             raise StoreLockedError(
                 f"{directory} is open in {named(others)}, which may write what would be left behind: end it first"
             )
         yield
-
-
-def refuse_older_owner(folder: Folder) -> None:
-    """Raise an error if an older version of the package has the store open; what others have left is removed."""
-    if not folder.has(LOCK_FILE):
-        return
-    if is_held(folder, LOCK_FILE):
-        owner = owner_of(folder)
-        who = f"process {owner}" if owner else "another process"
-        raise StoreLockedError(
-            f"{folder.path} is open in {who} of an older version of memory-retrievers, which writes a store "
-            "alone: end it, or look into the store with AgentMemory.open(path, read_only=True)"
-        )
-    for name in (LOCK_FILE, OWNER_FILE):
-        folder.remove(name)
-
-
-def owner_of(folder: Folder) -> int:
-    """Number of the process of an older version that has, or had, a store for itself; 0 if it cannot be read."""
-    with contextlib.suppress(OSError, ConfigurationError):
-        number = folder.read(OWNER_FILE, 20).decode("ascii", errors="replace").strip()
-        return int(number) if number.isdecimal() else 0
-    return 0

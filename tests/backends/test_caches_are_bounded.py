@@ -9,7 +9,8 @@ from contracts.samples import NOW, add, episodes_in, fact, facts_in
 
 from memory_retrievers import BackendError
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex, _Model
-from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.backends.sqlite import Database
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.text import analysis as text
 
@@ -20,7 +21,7 @@ WORDS = 500
 
 @pytest.fixture
 def ledger(tmp_path):
-    ledger = SQLiteLedger(tmp_path / "memory.db")
+    ledger = SQLLedger(Database(tmp_path / "memory.db"))
     yield ledger
     ledger.close()
 

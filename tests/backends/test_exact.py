@@ -6,7 +6,8 @@ from contracts import VectorIndexContract
 from contracts.samples import NOW, SCOPE, add, fact, facts_in, indexed, ranking
 
 from memory_retrievers.backends import vectors as exact
-from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.backends.sqlite import Database
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.models import Category
 
@@ -15,7 +16,7 @@ NORTH = np.array([1, 0], np.float32)
 
 @pytest.fixture
 def ledger():
-    ledger = SQLiteLedger(None)
+    ledger = SQLLedger(Database(None))
     yield ledger
     ledger.close()
 

@@ -12,7 +12,8 @@ from contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, ranking,
 
 from memory_retrievers.backends.sql import snapshots
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex
-from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.backends.sqlite import Database
 from memory_retrievers.models import Category, Kind, MemoryKey, Tier
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.settings import SNAPSHOT_BYTES
@@ -25,7 +26,7 @@ EXTREMES = [DEFAULT, SEED, {"k1": 0, "b": 0.75}, {"k1": 0.9, "b": 0}, {"k1": 2, 
 
 @pytest.fixture
 def ledger():
-    ledger = SQLiteLedger(None)
+    ledger = SQLLedger(Database(None))
     yield ledger
     ledger.close()
 
@@ -47,7 +48,7 @@ class TestPostingsKeywordIndex(KeywordIndexContract):
 class TestPostingsKeywordIndexOnDisk(KeywordIndexContract):
     @pytest.fixture
     def ledger(self, tmp_path):
-        ledger = SQLiteLedger(tmp_path / "memory.db")
+        ledger = SQLLedger(Database(tmp_path / "memory.db"))
         yield ledger
         ledger.close()
 

@@ -12,7 +12,8 @@ from contextlib import closing
 import pytest
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, SemanticMemory
-from memory_retrievers.backends.sqlite import SQLiteLedger, schema
+from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.backends.sqlite import Database, schema
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.storage.open import STORE_FILE
 from memory_retrievers.testing import HashEmbedder, inside
@@ -183,8 +184,8 @@ def test_a_migrated_store_can_be_written_forgotten_and_moved_to_another_embedder
 
 
 def test_the_schema_of_a_migrated_file_is_that_of_a_new_one(old_file, tmp_path):
-    SQLiteLedger(old_file).close()
-    SQLiteLedger(tmp_path / "new.db").close()
+    SQLLedger(Database(old_file)).close()
+    SQLLedger(Database(tmp_path / "new.db")).close()
     assert _schema(old_file) == _schema(tmp_path / "new.db")
     assert _schema(old_file)[0] == len(MIGRATIONS)
 
@@ -239,7 +240,7 @@ def test_openers_at_once_migrate_once(old_file):
     def migrate():
         barrier.wait()
         try:
-            SQLiteLedger(old_file).close()
+            SQLLedger(Database(old_file)).close()
         except BaseException as error:  # noqa: BLE001 - whatever it is, the test fails
             failures.append(error)
 
@@ -254,7 +255,7 @@ def test_openers_at_once_migrate_once(old_file):
 
 def test_another_process_that_opens_at_the_same_time_waits_for_the_migration(old_file):
     rows, columns = _dump(old_file), _columns(old_file)
-    opening = "import pathlib, sys; from memory_retrievers.backends.sqlite import SQLiteLedger; SQLiteLedger(pathlib.Path(sys.argv[1])).close()"
+    opening = "import pathlib, sys; from memory_retrievers.backends.sqlite import Database; Database(pathlib.Path(sys.argv[1])).close()"
     processes = [subprocess.Popen([sys.executable, "-c", opening, str(old_file)]) for _ in range(3)]
     assert [process.wait(timeout=60) for process in processes] == [0, 0, 0]
     assert _schema(old_file)[0] == len(MIGRATIONS)

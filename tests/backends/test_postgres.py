@@ -14,10 +14,11 @@ from patience import until
 from postgres_server import EMPTIED
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, Message, ValidationError
-from memory_retrievers.backends.postgres import HNSWVectorIndex, PostgresLedger
+from memory_retrievers.backends.postgres import Database, HNSWVectorIndex
 from memory_retrievers.backends.postgres.schema import PARTITIONS
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex
+from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.models import Category, MemoryKey
 from memory_retrievers.settings import SNAPSHOT_BYTES
@@ -28,7 +29,7 @@ from memory_retrievers.testing import HashEmbedder, inside
 def ledgers(postgres_server):
     """One that is used again: a new connection has some hundred tables to read about."""
     with postgres_server.lent() as url:
-        ledgers = [PostgresLedger(url, pool_size=4), url]
+        ledgers = [SQLLedger(Database(url, pool_size=4)), url]
         yield ledgers
         ledgers[0].close()
 
@@ -39,12 +40,12 @@ def ledger(ledgers):
     try:
         _empty(ledgers[0])
     except ConfigurationError:  # the test has closed it
-        ledgers[0] = PostgresLedger(ledgers[1], pool_size=4)
+        ledgers[0] = SQLLedger(Database(ledgers[1], pool_size=4))
         _empty(ledgers[0])
 
 
 def _empty(ledger):
-    with ledger.postgres.session() as connection:
+    with ledger.database.session() as connection:
         connection.run(EMPTIED)
 
 
@@ -60,7 +61,7 @@ def test_a_snapshot_catches_up_by_what_others_have_changed(ledger, ledgers, monk
     add(ledger, [fact("f1"), fact("f2")])
     assert len(ledger.snapshots.of(facts_in())) == 2
     asked = columns_read(ledger, monkeypatch)
-    other = PostgresLedger(ledgers[1], pool_size=2)
+    other = SQLLedger(Database(ledgers[1], pool_size=2))
     try:
         (third,) = add(other, [fact("f3")])
         assert len(ledger.snapshots.of(facts_in())) == 3
@@ -135,7 +136,7 @@ _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
 
 
 def _indexes(ledger):
-    with ledger.postgres.session() as connection:
+    with ledger.database.session() as connection:
         sql = "SELECT count(*), sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname LIKE 'passage_vectors_32%'"
         return connection.execute(sql).fetchone()
 
@@ -173,7 +174,7 @@ def test_the_index_is_made_behind_the_first_wide_search_and_gone_after_a_rebuild
 def test_an_index_that_another_process_is_making_is_left_to_it(ledger):
     index, (query, *_) = _wide(ledger, 200)
     index.rebuild()
-    with ledger.postgres.alone("indexing") as connection:
+    with ledger.database.alone("indexing") as connection:
         assert connection is not None
         index.make(32)
         assert _indexes(ledger)[0] == 0
@@ -189,7 +190,7 @@ def test_purging_and_making_the_index_do_not_wait_for_each_other(ledgers, ledger
         writer.execute("LOCK TABLE passage_contents_0 IN ROW EXCLUSIVE MODE")
         made = pool.submit(index.make, 32)
         until(lambda: made.done() or other.execute(_WAITING, ("%CREATE INDEX%",)).fetchone()[0], "making the index")
-        purged = pool.submit(ledger.postgres.compact)
+        purged = pool.submit(ledger.database.compact)
         time.sleep(1)  # if purging waits for a lock of a table, it does before the writer ends
         writer.commit()
         assert made.result(60) is None

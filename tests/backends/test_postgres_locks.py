@@ -13,7 +13,8 @@ import pytest
 from patience import PATIENCE, until
 
 from memory_retrievers import AgentMemory, ConfigurationError, EmbeddingMismatchError, Message
-from memory_retrievers.backends.postgres import PostgresLedger
+from memory_retrievers.backends.postgres import Database
+from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.sql.requests import RequestUnderWay, under_way
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.storage import QueuedMessage
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("own_pools")
 @pytest.fixture
 def ledgers(postgres_url):
     """Two of one database, as two processes have them."""
-    both = [PostgresLedger(postgres_url, pool_size=8) for _ in range(2)]
+    both = [SQLLedger(Database(postgres_url, pool_size=8)) for _ in range(2)]
     yield both
     for ledger in both:
         ledger.close()

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, RetrievalSettings, SemanticMemory
-from memory_retrievers.backends.postgres import PostgresLedger, migrations, schema
+from memory_retrievers.backends.postgres import Database, migrations, schema
+from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.testing import HashEmbedder
 
 CONNECT = """
@@ -37,7 +38,7 @@ def objects(server, name):
 
 def test_threads_that_connect_at_once_to_an_empty_database_make_the_tables_once(server, name, url):
     with ThreadPoolExecutor(8) as threads:
-        ledgers = list(threads.map(lambda _: PostgresLedger(url), range(8)))
+        ledgers = list(threads.map(lambda _: SQLLedger(Database(url)), range(8)))
     for ledger in ledgers:
         ledger.close()
     assert server.run("SELECT version FROM schema_version", database=name) == [(len(schema.MIGRATIONS),)]
@@ -59,10 +60,10 @@ def test_processes_that_connect_at_once_to_an_empty_database_all_store_what_they
 
 
 def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(server, name, url):
-    PostgresLedger(url).close()
+    SQLLedger(Database(url)).close()
     server.run("UPDATE schema_version SET version = 99", database=name)
     before = objects(server, name)
-    for look in (lambda: PostgresLedger(url), lambda: migrations.read_note(url, "embedder_id")):
+    for look in (lambda: SQLLedger(Database(url)), lambda: migrations.read_note(url, "embedder_id")):
         with pytest.raises(ConfigurationError, match="newer version of memory-retrievers \\(schema 99"):
             look()
     assert objects(server, name) == before
@@ -74,17 +75,17 @@ def test_a_migration_that_fails_leaves_nothing(server, name, url, monkeypatch):
     broken = ((*schema.MIGRATIONS[0], "SELECT 1 / 0"),)
     monkeypatch.setattr(migrations, "MIGRATIONS", broken)
     with pytest.raises((BackendError, ValueError), match="division by zero"):
-        PostgresLedger(url)
+        SQLLedger(Database(url))
     assert objects(server, name) == empty
     monkeypatch.undo()
-    PostgresLedger(url).close()
+    SQLLedger(Database(url)).close()
 
 
 def test_a_role_that_may_not_make_pgvector_is_told_what_an_administrator_has_to_do(server, name, url):
     server.run("CREATE ROLE plain LOGIN; GRANT CREATE ON SCHEMA public TO plain", database=name)
     plain = url.replace("postgres:@", "plain:@")
     with pytest.raises(ConfigurationError, match="administrator runs CREATE EXTENSION vector once"):
-        PostgresLedger(plain)
+        SQLLedger(Database(plain))
     server.run("CREATE EXTENSION vector", database=name)
     with connected(plain) as memory:
         assert memory.remember_fact(scope="c1", fact="User likes tea").id
@@ -93,7 +94,7 @@ def test_a_role_that_may_not_make_pgvector_is_told_what_an_administrator_has_to_
 def test_a_role_that_may_not_make_tables_is_told_so(server, name, url):
     server.run("CREATE ROLE reader LOGIN; CREATE EXTENSION vector", database=name)
     with pytest.raises(ConfigurationError, match="permission denied for schema public; nothing was written"):
-        PostgresLedger(url.replace("postgres:@", "reader:@"))
+        SQLLedger(Database(url.replace("postgres:@", "reader:@")))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_beside_tables_of_another_program_a_store_takes_a_schema_of_its_own(serv
     with pytest.raises(
         ConfigurationError, match=r"(events.*|schema_version.*)a schema of its own.*Nothing was changed"
     ):
-        PostgresLedger(url)
+        SQLLedger(Database(url))
     assert objects(server, name) == before
     server.run("CREATE SCHEMA store", database=name)
     with connected(f"{url}&options=-csearch_path%3Dstore,public") as memory:

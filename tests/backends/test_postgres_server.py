@@ -338,7 +338,7 @@ def test_a_store_is_opened_again_while_its_connections_are_out(postgres_server, 
     """The tests' own pools are shared; waiting for a shared one to fill once closed it under everybody."""
     memories = PostgresMemories(postgres_server)
     with memories.in_place(), AgentMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
-        with inside(memory).ledger.postgres.session(), AgentMemory.open(tmp_path, embedder=HashEmbedder()) as second:
+        with inside(memory).ledger.database.session(), AgentMemory.open(tmp_path, embedder=HashEmbedder()) as second:
             second.remember_fact(scope="u", fact="User likes tea", id="f1")
         assert memory.get("f1", scope="u").fact == "User likes tea"
 

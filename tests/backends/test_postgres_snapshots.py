@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from memory_retrievers import AgentMemory, RetrievalSettings
-from memory_retrievers.backends.postgres import PostgresLedger
+from memory_retrievers.backends.postgres import Database
+from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.testing import HashEmbedder, inside
 
 pytestmark = pytest.mark.embedded("it opens its own databases")
@@ -22,9 +23,7 @@ def test_a_snapshot_equals_one_made_anew_whatever_two_connections_do(server):
             self.url = self.stack.enter_context(server.lent())
 
         def opened(self):
-            ledger = PostgresLedger(self.url, pool_size=2)
-            ledger.snapshots.takes_turns = False
-            return store_of(ledger, self.clock)
+            return store_of(SQLLedger(Database(self.url, pool_size=2)), self.clock)
 
         def end(self):
             self.stack.close()
@@ -38,12 +37,12 @@ def test_a_snapshot_equals_one_made_anew_whatever_two_connections_do(server):
 
 
 def test_a_transaction_asks_for_a_state_once_until_it_writes_and_keeps_what_it_loads(server, monkeypatch):
-    with server.lent() as url, closing(PostgresLedger(url)) as ledger:
+    with server.lent() as url, closing(SQLLedger(Database(url))) as ledger:
         reads_in_a_transaction(ledger, monkeypatch)
 
 
 def test_a_transaction_keeps_nothing_of_a_scope_that_others_may_write_to_meanwhile(server):
-    with server.lent() as url, closing(PostgresLedger(url)) as ledger:
+    with server.lent() as url, closing(SQLLedger(Database(url))) as ledger:
         add(ledger, [fact("f1"), fact("elsewhere", scope="user/2")])
         with ledger.transaction(SCOPE):
             assert len(ledger.snapshots.of(facts_in())) == len(ledger.snapshots.of(facts_in("user/2"))) == 1

@@ -23,10 +23,10 @@ from memory_retrievers.backends import terms
 from memory_retrievers.backends.snapshot import Growing
 from memory_retrievers.backends.sql import snapshots
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
+from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.sql.passages import KEPT_CHANGES, StoredPassages, changed_since
 from memory_retrievers.backends.sql.snapshots import Snapshots
-from memory_retrievers.backends.sqlite import SQLiteLedger
-from memory_retrievers.backends.sqlite.database import Database
+from memory_retrievers.backends.sqlite import Database
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.errors import BackendError, NotFoundError, ValidationError
 from memory_retrievers.models import Category, Kind, MemoryKey, Origin
@@ -46,13 +46,13 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def ledger(tmp_path):
-    ledger = SQLiteLedger(tmp_path / "memory.db")
+    ledger = SQLLedger(Database(tmp_path / "memory.db"))
     yield ledger
     ledger.close()
 
 
 def store_on(path, clock):
-    return store_of(SQLiteLedger(path), clock)
+    return store_of(SQLLedger(Database(path)), clock)
 
 
 def store_of(ledger, clock):
@@ -298,8 +298,8 @@ def test_only_the_changed_memories_are_read_to_catch_up(ledger, monkeypatch):
 
 def test_who_searches_no_more_reads_only_the_changed_memories_to_let_go_of_what_others_forgot(tmp_path, monkeypatch):
     with (
-        closing(SQLiteLedger(tmp_path / "memory.db")) as ledger,
-        closing(SQLiteLedger(tmp_path / "memory.db")) as other,
+        closing(SQLLedger(Database(tmp_path / "memory.db"))) as ledger,
+        closing(SQLLedger(Database(tmp_path / "memory.db"))) as other,
     ):
         stored = add(other, [fact(f"f{n}") for n in range(5)])
         assert len(ledger.snapshots.of(facts_in())) == 5
@@ -316,8 +316,8 @@ def test_who_searches_no_more_reads_only_the_changed_memories_to_let_go_of_what_
 
 def test_what_could_not_be_looked_at_is_looked_at_again(tmp_path, monkeypatch):
     with (
-        closing(SQLiteLedger(tmp_path / "memory.db")) as ledger,
-        closing(SQLiteLedger(tmp_path / "memory.db")) as other,
+        closing(SQLLedger(Database(tmp_path / "memory.db"))) as ledger,
+        closing(SQLLedger(Database(tmp_path / "memory.db"))) as other,
     ):
         add(other, [fact(f"f{n}") for n in range(3)])
         assert len(ledger.snapshots.of(facts_in())) == 3
@@ -392,7 +392,7 @@ def test_what_a_new_fact_is_compared_with_is_read_once_and_not_again_after_the_w
 
 
 def test_a_write_that_waits_for_the_one_connection_in_memory_holds_no_snapshot_that_a_search_waits_for():
-    with closing(SQLiteLedger(None)) as ledger, ThreadPoolExecutor(1) as pool:
+    with closing(SQLLedger(Database(None))) as ledger, ThreadPoolExecutor(1) as pool:
         add(ledger, [fact("m0")])
         ledger.snapshots.of(facts_in())
         (entry,) = ledger.snapshots._entries.values()
@@ -447,7 +447,7 @@ def test_what_another_connection_writes_is_seen_and_nothing_else_is_read(ledger,
     add(ledger, [fact("f1")])
     assert len(ledger.snapshots.of(facts_in())) == 1
     asked = columns_read(ledger, monkeypatch)
-    other = SQLiteLedger(tmp_path / "memory.db")
+    other = SQLLedger(Database(tmp_path / "memory.db"))
     (second,) = add(other, [fact("f2")])
     assert len(ledger.snapshots.of(facts_in())) == 2
     (third,) = add(other, [fact("f3")])

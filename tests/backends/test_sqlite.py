@@ -14,7 +14,8 @@ from patience import PATIENCE
 
 from memory_retrievers.backends import processes
 from memory_retrievers.backends.processes import DIRECTORY, Attachment, attached
-from memory_retrievers.backends.sqlite import SQLiteLedger, attachment, connection, schema
+from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.backends.sqlite import Database, attachment, connection, schema
 from memory_retrievers.backends.sqlite.connection import check_seal, is_sealed
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.errors import BackendError, ConfigurationError, StoreLockedError, ValidationError
@@ -30,7 +31,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def on_disk(path):
-    ledger = SQLiteLedger(path)
+    ledger = SQLLedger(Database(path))
     yield ledger
     ledger.close()
 
@@ -44,7 +45,7 @@ class TestSQLiteLedgerOnDisk(LedgerContract):
 class TestSQLiteLedgerInMemory(LedgerContract):
     @pytest.fixture
     def ledger(self):
-        ledger = SQLiteLedger(None)
+        ledger = SQLLedger(Database(None))
         yield ledger
         ledger.close()
 
@@ -102,20 +103,20 @@ def test_the_file_knows_its_schema_version(on_disk):
 @pytest.mark.parametrize("make", [lambda path: None, lambda path: path.touch()], ids=["missing", "empty"])
 def test_a_missing_or_empty_file_becomes_a_store(path, make):
     make(path)
-    ledger = SQLiteLedger(path)
+    ledger = SQLLedger(Database(path))
     add(ledger, [fact("f1")])
     ledger.close()
     assert {"memories", "passages", "passage_contents", "postings", "pending_reviews"} <= _tables(path)
 
 
 def test_a_closed_store_is_one_file_and_its_checksum_and_opens_with_everything_in_it(path):
-    ledger = SQLiteLedger(path)
+    ledger = SQLLedger(Database(path))
     vectors = np.eye(2, dtype=np.float32)
     stored = add(ledger, [fact("f1"), episode("e1")], vectors)
     ledger.close()
     assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}-sum", DIRECTORY]
     assert attached(path.parent) == []
-    reopened = SQLiteLedger(path)
+    reopened = SQLLedger(Database(path))
     assert reopened.get(scope=SCOPE, id="f1") == fact("f1")
     assert reopened.vectors([passage.id for passage in stored])[1].tolist() == vectors.tolist()
     (later,) = add(reopened, [fact("f2")])
@@ -125,7 +126,7 @@ def test_a_closed_store_is_one_file_and_its_checksum_and_opens_with_everything_i
 
 def test_a_second_opener_sees_what_the_first_committed_and_no_more(path, on_disk):
     add(on_disk, [fact("f1")])
-    second = SQLiteLedger(path)
+    second = SQLLedger(Database(path))
     with on_disk.transaction():
         add(on_disk, [fact("f2")])
         assert second.get(scope=SCOPE, id="f1") == fact("f1")
@@ -137,7 +138,7 @@ def test_a_second_opener_sees_what_the_first_committed_and_no_more(path, on_disk
 
 
 def test_two_openers_never_give_the_same_passage_id(path, on_disk):
-    second = SQLiteLedger(path)
+    second = SQLLedger(Database(path))
     ids = [add(ledger, [fact(f"f{n}")])[0].id for n, ledger in enumerate([on_disk, second, second, on_disk])]
     assert ids == sorted(set(ids))
     second.close()
@@ -147,12 +148,12 @@ def test_a_lease_is_its_holder_s_while_that_is_there_and_anybody_s_afterwards(pa
     on_disk.conversations.append(
         SCOPE, [QueuedMessage(id="m1", message=Message(role="user", content="Hi", timestamp=NOW))], at=NOW
     )
-    holder, third = SQLiteLedger(path), SQLiteLedger(path)
+    holder, third = SQLLedger(Database(path)), SQLLedger(Database(path))
     times = {"messages": 1, "at": NOW, "expired": NOW - timedelta(hours=2)}
     lease = holder.conversations.new_lease()
     assert holder.conversations.claim(SCOPE, lease=lease, **times)
     third.close()  # who comes and goes takes nothing from anybody
-    SQLiteLedger(path).close()
+    SQLLedger(Database(path)).close()
     assert on_disk.conversations.state(SCOPE).leased_at == NOW
     assert not on_disk.conversations.claim(SCOPE, lease=on_disk.conversations.new_lease(), **times)
     holder.close()
@@ -162,13 +163,13 @@ def test_a_lease_is_its_holder_s_while_that_is_there_and_anybody_s_afterwards(pa
 
 
 def test_the_last_to_leave_writes_the_checksum_and_nobody_before(path, on_disk):
-    second = SQLiteLedger(path)
+    second = SQLLedger(Database(path))
     add(second, [fact("f1")])
     second.close()
     assert not is_sealed(path)
     on_disk.close()
     assert is_sealed(path)
-    first, second = SQLiteLedger(path), SQLiteLedger(path)
+    first, second = SQLLedger(Database(path)), SQLLedger(Database(path))
     add(second, [fact("f2")])
     second.close()
     first.close()
@@ -177,16 +178,16 @@ def test_the_last_to_leave_writes_the_checksum_and_nobody_before(path, on_disk):
 
 
 def test_tables_are_not_changed_under_a_process_of_an_older_version(path, monkeypatch):
-    SQLiteLedger(path).close()
+    SQLLedger(Database(path)).close()
     older = Attachment(path.parent, schema=len(MIGRATIONS) - 1)
     with older.gate():
         older.enter()
     monkeypatch.setattr(attachment, "OLDER_LEAVE_WITHIN", 0.0)
     with pytest.raises(StoreLockedError, match=rf"process {os.getpid()} of an older version.*end it"):
-        SQLiteLedger(path)
+        SQLLedger(Database(path))
     assert [process.id for process in attached(path.parent)] == [older.id]
     monkeypatch.setattr(attachment, "OLDER_LEAVE_WITHIN", PATIENCE)
-    opening = threading.Thread(target=lambda: SQLiteLedger(path).close())
+    opening = threading.Thread(target=lambda: SQLLedger(Database(path)).close())
     opening.start()
     with older.gate():
         older.leave()
@@ -196,7 +197,7 @@ def test_tables_are_not_changed_under_a_process_of_an_older_version(path, monkey
 
 
 def test_who_waits_too_long_for_its_turn_is_told_who_writes(path, on_disk, monkeypatch):
-    second = SQLiteLedger(path)
+    second = SQLLedger(Database(path))
     monkeypatch.setattr(processes, "PATIENCE", 0.01)
     with on_disk.transaction():
         add(on_disk, [fact("f1")])
@@ -209,20 +210,20 @@ def test_who_waits_too_long_for_its_turn_is_told_who_writes(path, on_disk, monke
 
 
 def test_eight_openers_at_once_make_one_schema(path):
-    at_once(lambda _: SQLiteLedger(path).close())
-    ledger = SQLiteLedger(path)
+    at_once(lambda _: SQLLedger(Database(path)).close())
+    ledger = SQLLedger(Database(path))
     assert ledger.scopes() == []
     ledger.close()
 
 
 def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(path, connections):
-    SQLiteLedger(path).close()
+    SQLLedger(Database(path)).close()
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     connection.close()
     before = path.read_bytes()
     with pytest.raises(ConfigurationError, match="upgrade the package"):
-        SQLiteLedger(path)
+        SQLLedger(Database(path))
     assert path.read_bytes() == before
     assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}-sum", DIRECTORY]
     assert attached(path.parent) == []
@@ -233,7 +234,7 @@ def test_a_file_that_is_not_sqlite_is_refused_and_left_as_it_is(path, connection
     path.write_bytes(b"a shopping list: tea, milk" * 100)
     before = path.read_bytes()
     with pytest.raises(BackendError, match=r"memory\.db"):
-        SQLiteLedger(path)
+        SQLLedger(Database(path))
     assert path.read_bytes() == before
     assert all(map(_is_closed, connections))
 
@@ -241,33 +242,33 @@ def test_a_file_that_is_not_sqlite_is_refused_and_left_as_it_is(path, connection
 def test_a_path_that_cannot_be_opened_is_a_backend_error(tmp_path):
     for path in (tmp_path, tmp_path / "missing" / "memory.db"):
         with pytest.raises(BackendError, match="unable to open"):
-            SQLiteLedger(path)
+            SQLLedger(Database(path))
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(path, monkeypatch):
-    SQLiteLedger(path).close()
+    SQLLedger(Database(path)).close()
     tables = _tables(path)
     broken = (*MIGRATIONS, ("CREATE TABLE half_done (id INTEGER)", "CREATE TABLE notes (id INTEGER)"))
     monkeypatch.setattr("memory_retrievers.backends.sqlite.schema.MIGRATIONS", broken)
     with pytest.raises(BackendError, match="notes already exists"):
-        SQLiteLedger(path)
+        SQLLedger(Database(path))
     assert _tables(path) == tables
 
 
 def test_an_older_store_is_brought_up_to_date(path, monkeypatch):
-    ledger = SQLiteLedger(path)
+    ledger = SQLLedger(Database(path))
     add(ledger, [fact("f1")])
     ledger.close()
     longer = (*MIGRATIONS, ("CREATE TABLE from_the_future (id INTEGER)",))
     monkeypatch.setattr("memory_retrievers.backends.sqlite.schema.MIGRATIONS", longer)
-    ledger = SQLiteLedger(path)
+    ledger = SQLLedger(Database(path))
     assert ledger.get(scope=SCOPE, id="f1") == fact("f1")
     ledger.close()
     assert "from_the_future" in _tables(path)
 
 
 def test_readers_share_a_pool_that_grows_no_further_than_needed(path, connections):
-    ledger = SQLiteLedger(path)
+    ledger = SQLLedger(Database(path))
     for _ in range(50):
         ledger.scopes()
     assert len(connections) == 2  # the writer and one reader
@@ -278,7 +279,7 @@ def test_readers_share_a_pool_that_grows_no_further_than_needed(path, connection
 
 
 def test_a_failed_read_gives_its_connection_back(path, connections):
-    ledger = SQLiteLedger(path)
+    ledger = SQLLedger(Database(path))
     for _ in range(5):
         with pytest.raises(BackendError, match="no such table"), ledger.database.read(snapshot=True) as connection:
             connection.execute("SELECT * FROM missing")
@@ -288,7 +289,7 @@ def test_a_failed_read_gives_its_connection_back(path, connections):
 
 
 def test_a_reader_still_at_work_when_the_store_is_closed_closes_its_own_connection(path, connections):
-    ledger = SQLiteLedger(path)
+    ledger = SQLLedger(Database(path))
     with ledger.database.read() as connection:
         ledger.close()
         assert connection.execute("SELECT count(*) FROM memories").fetchone() == (0,)
@@ -350,6 +351,6 @@ def test_an_error_after_the_transaction_is_lost_is_passed_on(on_disk):
 def test_a_migration_that_fails_tells_its_own_cause(path, monkeypatch):
     monkeypatch.setattr(schema, "MIGRATIONS", (("CREATE TABLE half (id)", "ROLLBACK", "CREATE TABLE half (id"),))
     with pytest.raises(BackendError, match="incomplete input"):
-        SQLiteLedger(path)
+        SQLLedger(Database(path))
     monkeypatch.undo()
-    SQLiteLedger(path).close()
+    SQLLedger(Database(path)).close()

@@ -6,8 +6,9 @@ from contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, review, 
 
 from memory_retrievers.backends.sql import keyword
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
+from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.sql.sync import SQLAdoptedRows
-from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.backends.sqlite import Database
 from memory_retrievers.errors import BackendError, ConfigurationError
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.contents import StoredQueue
@@ -30,7 +31,7 @@ TABLES = [
 
 @pytest.fixture
 def ledger(tmp_path):
-    ledger = SQLiteLedger(tmp_path / "memory.db")
+    ledger = SQLLedger(Database(tmp_path / "memory.db"))
     yield ledger
     ledger.close()
 

@@ -14,7 +14,8 @@ import pytest
 from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, Message
-from memory_retrievers.backends.postgres import PostgresLedger
+from memory_retrievers.backends.postgres import Database
+from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
 from memory_retrievers.storage import diagnosis
 from memory_retrievers.storage.open import STORE_FILE
@@ -183,7 +184,7 @@ class TestDatabase:
     def database(self, postgres_server):
         """The name of a database of its own with the tables of a store."""
         name = postgres_server.create()
-        PostgresLedger(postgres_server.url(name)).close()
+        SQLLedger(Database(postgres_server.url(name))).close()
         return name
 
     @pytest.mark.parametrize(

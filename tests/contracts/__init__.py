@@ -11,8 +11,8 @@ Every suite asks for a fixture ``ledger``, an empty one, and the two of the inde
 
     class TestMyKeywordIndex(KeywordIndexContract):
         @pytest.fixture
-        def ledger(self) -> SQLiteLedger:
-            return SQLiteLedger(None)
+        def ledger(self) -> SQLLedger:
+            return SQLLedger(Database(None))
 
         @pytest.fixture
         def index(self, ledger: Ledger) -> PostingsKeywordIndex:

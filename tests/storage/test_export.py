@@ -26,7 +26,8 @@ from memory_retrievers import (
     ValidationError,
 )
 from memory_retrievers.backends.sql import contents
-from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.backends.sqlite import Database
 from memory_retrievers.models import Kind
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.storage import export as transfer
@@ -193,7 +194,7 @@ def test_an_empty_store_goes_out_and_in(tmp_path):
 
 
 def test_reviews_that_became_equal_stay_apart(tmp_path):
-    ledger = SQLiteLedger(None)
+    ledger = SQLLedger(Database(None))
     ledger.add_pending_reviews([review(), review()], merge=False)
     transfer.export(ledger, tmp_path / "one")
     ledger.close()

@@ -20,8 +20,6 @@ from memory_retrievers import (
     StoreLockedError,
     ValidationError,
 )
-from memory_retrievers.backends.files import Folder
-from memory_retrievers.backends.locks import FileLock
 from memory_retrievers.backends.processes import attached
 from memory_retrievers.backends.sqlite import attachment
 from memory_retrievers.memory import engine
@@ -197,18 +195,6 @@ def test_what_another_process_forgets_leaves_the_memory_of_one_that_searches_no_
         other.communicate("\n", timeout=2 * PATIENCE)
         until(lambda: "zanzibar" not in kept_terms(inside(memory)), "the other process's forgetting")
         assert "weather" in kept_terms(inside(memory))  # what this process has changed itself stays
-
-
-def test_a_store_that_an_older_version_has_open_is_refused_and_opens_once_it_is_closed(store):
-    opened(store).close()
-    (store / "OWNER").write_text("4711")
-    with Folder(store) as folder, FileLock(folder, "LOCK") as lock:
-        assert lock.try_acquire()
-        with pytest.raises(StoreLockedError, match=r"process 4711 of an older version.*end it.*read_only=True"):
-            opened(store)
-        opened(store, read_only=True).close()
-    opened(store).close()
-    assert {path.name for path in store.iterdir()} == {"memory.db", "memory.db-sum", "processes"}
 
 
 def test_a_store_whose_owner_was_killed_can_be_opened_and_holds_what_was_acknowledged(store, holder):

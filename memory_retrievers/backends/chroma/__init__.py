@@ -73,23 +73,13 @@ class ProjectedVectorIndex(ExactVectorIndex):
         self._at_once = at_once
         self._feeder = Feeder(ledger.outbox, projection)
 
-    def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
-        """Find the nearest passages, nearest first; approximate in wide scopes.
+    def is_approximate(self, selection: Selection) -> bool:
+        """See :class:`ExactVectorIndex`; what makes a selection narrow the projection does not know.
 
         Inside a write transaction, for whose end others wait, the projection is neither fed nor asked.
-
-        Args:
-            vector: Unit vector of the query, shape (d,).
-            selection: The scope, kind and filters that passages must match.
-            limit: Maximum number of passages.
         """
-        is_wide = not self._ledger.database.is_writing and self.is_approximate(selection) and self._prepared()
-        hits = self._wide(vector, selection, limit) if is_wide else None
-        return super().search(vector, selection, limit=limit) if hits is None else hits
-
-    def is_approximate(self, selection: Selection) -> bool:
-        """See :class:`ExactVectorIndex`; what makes a selection narrow the projection does not know."""
-        return not selection.is_narrow and super().is_approximate(selection)
+        is_asked = not selection.is_narrow and not self._ledger.database.is_writing
+        return is_asked and super().is_approximate(selection)
 
     def verify(self) -> VerificationReport:
         """See :class:`ExactVectorIndex`. Waiting changes may differ, and a missing projection is no problem."""
@@ -147,8 +137,10 @@ class ProjectedVectorIndex(ExactVectorIndex):
         self._feeder.attempt()
         return self._feeder.ready
 
-    def _wide(self, vector: Vector, selection: Selection, limit: int) -> Hits | None:
+    def _approximate(self, vector: Vector, selection: Selection, limit: int) -> Hits | None:
         """Search the projection and the passages it has not received; None if it cannot be relied on."""
+        if not self._prepared():
+            return None
         waiting = self._ledger.outbox.waiting(at_most=MOST_WAITING)
         if len(waiting) > MOST_WAITING:
             return None

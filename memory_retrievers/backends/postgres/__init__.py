@@ -7,21 +7,18 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.backends.postgres.database import Database
-from memory_retrievers.backends.postgres.guards import blind_spots
 from memory_retrievers.backends.postgres.schema import PARTITIONS
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import Connection, one
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.errors import BackendError, ConfigurationError
-from memory_retrievers.models.contents import VerificationReport
 from memory_retrievers.models.selection import Hits, Selection
-from memory_retrievers.settings import POOL_SIZE
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
 
-__all__ = ["HNSWVectorIndex", "PostgresLedger"]
+__all__ = ["Database", "HNSWVectorIndex"]
 
 MOST_NUMBERS: Final = 2_000
 """pgvector indexes no longer vectors in single precision; up to twice as long ones it indexes in half of that."""
@@ -34,23 +31,6 @@ _BY_INDEX: Final = """
 _logger = logging.getLogger("memory_retrievers")
 
 
-class PostgresLedger(SQLLedger):
-    """A ``SQLLedger`` on PostgreSQL."""
-
-    def __init__(
-        self, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None, read_only: bool = False
-    ) -> None:
-        database = Database(url, pool_size=pool_size, within=within, read_only=read_only)
-        super().__init__(database)
-        self.postgres = database
-
-    def verify(self) -> VerificationReport:
-        """See ``SQLLedger``; it also notes that the role sees a part of the store alone."""
-        report = super().verify()
-        with self.database.read() as connection:
-            return report.joined(VerificationReport(notes=tuple(blind_spots(connection))))
-
-
 class HNSWVectorIndex(ExactVectorIndex):
     """A vector index that is exact up to a number of passages in scope, and uses pgvector's HNSW beyond.
 
@@ -59,30 +39,18 @@ class HNSWVectorIndex(ExactVectorIndex):
 
     Args:
         ledger: Where the vectors are.
+        database: Its database.
         exact_limit: Up to so many passages in scope the search is exact; None makes all searches exact.
     """
 
-    def __init__(self, ledger: PostgresLedger, *, exact_limit: int | None) -> None:
+    def __init__(self, ledger: SQLLedger, *, database: Database, exact_limit: int | None) -> None:
         super().__init__(ledger)
-        self._postgres = ledger.postgres
+        self._postgres = database
         self.exact_limit = exact_limit
         self._ready: set[int] = set()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-
-    def search(self, vector: Vector, selection: Selection, *, limit: int) -> Hits:
-        """Find the nearest passages, nearest first; approximate in wide scopes.
-
-        Args:
-            vector: Unit vector of the query, shape (d,).
-            selection: The scope, kind and filters that passages must match.
-            limit: Maximum number of passages.
-        """
-        hits = None
-        if self.is_approximate(selection) and self._is_ready(len(vector)):
-            hits = self._nearest(vector, selection, limit)
-        return super().search(vector, selection, limit=limit) if hits is None else hits
 
     def rebuild(self) -> None:
         """See :class:`ExactVectorIndex`: the next wide search has the index made anew, and none is left till then."""
@@ -121,7 +89,7 @@ class HNSWVectorIndex(ExactVectorIndex):
             return True
         if dimension > 2 * MOST_NUMBERS:
             return False
-        with self._ledger.database.read() as connection:
+        with self._postgres.read() as connection:
             names = (_name(dimension, partition) for partition in range(PARTITIONS))
             if all(_is_valid(connection, name) for name in names):
                 self._ready.add(dimension)
@@ -144,8 +112,10 @@ class HNSWVectorIndex(ExactVectorIndex):
         except BackendError as error:
             _logger.warning("the vector index could not be made, searches stay exact: %s", error)
 
-    def _nearest(self, vector: Vector, selection: Selection, limit: int) -> Hits | None:
-        """Search the index and score its results exactly; None if it found fewer than exist."""
+    def _approximate(self, vector: Vector, selection: Selection, limit: int) -> Hits | None:
+        """Search the index and score its results exactly; None if it is not ready, or found fewer than exist."""
+        if not self._is_ready(len(vector)):
+            return None
         with self._postgres.session() as connection:
             connection.run(_BY_INDEX)
             dialect = connection.dialect

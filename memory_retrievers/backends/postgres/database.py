@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from memory_retrievers.backends.postgres.connection import Connection, bounded, 
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.requests import note_request, under_way
-from memory_retrievers.errors import READ_ONLY, BackendError, ConfigurationError
+from memory_retrievers.errors import BackendError, ConfigurationError
 from memory_retrievers.settings import POOL_SIZE
 
 _PATIENCE: Final = 30.0  # seconds to wait for a connection of the pool, and for a transaction's turn
@@ -125,14 +124,7 @@ class Pool:
                 raise
 
 
-class _OfThread(threading.local):
-    """The connection that a thread reads from, that of its transaction or reading; and what the former may change."""
-
-    reading: Connection | None = None
-    scopes: frozenset[str] = frozenset()
-
-
-class Database:
+class Database(sql.Database):
     """A PostgreSQL database, safe to use from several threads, and from many processes at once.
 
     Args:
@@ -143,15 +135,13 @@ class Database:
         read_only: Only look into tables that are there, also those of a standby.
     """
 
-    home: Path | None = None
     dialect = Connection.dialect
+    answers_at_once = False
 
     def __init__(
         self, url: str, *, pool_size: int = POOL_SIZE, within: str | None = None, read_only: bool = False
     ) -> None:
-        self._read_only = read_only
-        self._process = os.getpid()
-        self._local = _OfThread()
+        super().__init__(read_only=read_only)
         if type(pool_size) is not int or pool_size < LEAST_CONNECTIONS:
             raise ConfigurationError(
                 f"pool_size must be a whole number and at least {LEAST_CONNECTIONS}, not {pool_size!r}"
@@ -230,11 +220,6 @@ class Database:
             finally:
                 self._local.reading = None
 
-    def states_read(self) -> sql.States | None:
-        """See ``sql.connection.Database``."""
-        begun = self._local.reading
-        return None if begun is None else begun.states
-
     @contextmanager
     def alone(self, purpose: str, *, waits: bool = False) -> Iterator[Connection | None]:
         """See ``sql.connection.Database``; yields the session that holds the lock, which goes with it."""
@@ -280,6 +265,11 @@ class Database:
         """See ``sql.connection.Database``; PostgreSQL looks after its files, this after who may do what."""
         return guards.problems(connection)
 
+    def notes(self) -> Iterator[str]:
+        """Say that the role sees a part of the store alone."""
+        with self.read() as connection:
+            yield from guards.blind_spots(connection)
+
     def compact(self) -> None:
         """See ``sql.connection.Database``: every table is rewritten, under an exclusive lock."""
         self.require_writable()
@@ -315,12 +305,6 @@ class Database:
         with wrapped(), self._taken() as connection:
             yield connection
 
-    def require_writable(self) -> None:
-        """Raise an error if the store is open for reading only."""
-        self._require_own_process()
-        if self._read_only:
-            raise ConfigurationError(READ_ONLY)
-
     @contextmanager
     def _taken(self, **options: Any) -> Iterator[Connection]:  # noqa: ANN401 - those of a Connection
         with self._pool.taken() as raw:
@@ -340,10 +324,6 @@ class Database:
         held = self._local.scopes
         if held and not held.issuperset(scopes):
             raise ConfigurationError("a transaction may only change the scopes that it was begun for")
-
-    def _require_own_process(self) -> None:
-        if self._process != os.getpid():
-            raise ConfigurationError("this memory was opened before a fork, in the parent: open it again in the child")
 
 
 @cache

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+
+from memory_retrievers.errors import READ_ONLY, ConfigurationError
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot
@@ -154,15 +158,41 @@ class Dialect(Protocol):
         """Convert n vectors as read from the database to an array of shape (n, d); (0, 0) for none."""
 
 
+class _OfThread(threading.local):
+    """The connection that a thread reads from, that of its transaction or reading; and what the former may change."""
+
+    reading: Any = None
+    scopes: frozenset[str] = frozenset()
+
+
 class Database(Protocol):
     """The database of a ledger; safe to use from several threads."""
 
-    home: Path | None
-    """The directory that its files are in, if there is one."""
+    home: Path | None = None  # the directory that its files are in, if there is one
+    answers_at_once: bool  # whether it works within this process, so that its threads may take turns
+    _read_only: bool
+    _process: int
+    _local: _OfThread
+
+    def __init__(self, *, read_only: bool) -> None:
+        self._read_only = read_only
+        self._process = os.getpid()
+        self._local = _OfThread()
 
     @property
     def dialect(self) -> Dialect:
         """Its SQL dialect."""
+
+    def require_writable(self) -> None:
+        """Raise an error if it is open for reading only, or was opened before a fork."""
+        self._require_own_process()
+        if self._read_only:
+            raise ConfigurationError(READ_ONLY)
+
+    def _require_own_process(self) -> None:
+        # before any lock is touched: another thread of the parent may have held it at the fork
+        if self._process != os.getpid():
+            raise ConfigurationError("this memory was opened before a fork, in the parent: open it again in the child")
 
     def write(self, *scopes: str) -> AbstractContextManager[Connection]:
         """Open a write transaction: committed at the end, rolled back on any exception.
@@ -193,6 +223,8 @@ class Database(Protocol):
 
     def states_read(self) -> States | None:
         """States found in the :meth:`reading` or transaction of this thread, see ``Connection.states``."""
+        begun: Connection | None = self._local.reading
+        return None if begun is None else begun.states
 
     def alone(self, purpose: str, *, waits: bool = False) -> AbstractContextManager[object]:
         """Hold the lock of a name, which no transaction waits for; yields nothing true if another holds it.
@@ -218,6 +250,9 @@ class Database(Protocol):
 
     def problems(self, connection: Connection) -> Iterator[str]:
         """Describe problems of the tables themselves, one sentence each."""
+
+    def notes(self) -> Iterator[str]:
+        """Describe what is no damage but should be known, one sentence each."""
 
     def compact(self) -> None:
         """Erase every byte of deleted data.

@@ -101,7 +101,7 @@ class Snapshots:
         self._passages = passages
         self.most = SNAPSHOT_BYTES
         self.before_load: Callable[[Hashable, Callable[[], object]], None] = lambda _key, _load: None
-        self.takes_turns = True
+        self.takes_turns = passages.database.answers_at_once
         self._narrow, self._wide = threading.Lock(), threading.Semaphore(_CORES)
         self._local = threading.local()
         self._lock = threading.Lock()

@@ -154,7 +154,9 @@ def verify(database: Database) -> VerificationReport:
         if not error.tells_of_store:
             raise
         problems.add([f"{error}; what comes behind could not be looked at"])
-    return VerificationReport(memories=memories, passages=passages, problems=problems.listed())
+    return VerificationReport(
+        memories=memories, passages=passages, problems=problems.listed(), notes=tuple(database.notes())
+    )
 
 
 def _dimension(connection: Connection) -> int | None:

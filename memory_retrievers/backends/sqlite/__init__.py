@@ -1,4 +1,4 @@
-"""The ledger in one SQLite file: connections, schema, checksum, the ledger itself, and its state at a glance."""
+"""The ledger in one SQLite file: connections, schema, checksum, and its state at a glance."""
 
 from __future__ import annotations
 
@@ -9,32 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memory_retrievers.backends.files import PRIVATE, Access, wider
 from memory_retrievers.backends.sql.connection import one
-from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.sql.verification import TableState, state_of_tables
 from memory_retrievers.backends.sqlite import connection as connections
 from memory_retrievers.backends.sqlite import schema
 from memory_retrievers.backends.sqlite.connection import Connection, check_seal, has_log, log_size, wrapped
 from memory_retrievers.backends.sqlite.database import Database
 from memory_retrievers.errors import BackendError
-from memory_retrievers.models.contents import VerificationReport
 
-__all__ = ["Database", "FileState", "SQLiteLedger", "state_of_file"]
-
-
-class SQLiteLedger(SQLLedger):
-    """A ``SQLLedger`` on SQLite."""
-
-    def __init__(self, path: Path | None, *, read_only: bool = False, access: Access = PRIVATE) -> None:
-        database = Database(path, read_only=read_only, access=access)
-        super().__init__(database)
-        self._path, self._access = path, access
-
-    def verify(self) -> VerificationReport:
-        """See ``SQLLedger``; it also notes files that more users than need be may come at."""
-        notes = () if self._path is None else tuple(wider(self._path.absolute().parent, self._access))
-        return super().verify().joined(VerificationReport(notes=notes))
+__all__ = ["Database", "FileState", "state_of_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

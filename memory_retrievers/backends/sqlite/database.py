@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from pathlib import Path
 
 from memory_retrievers.backends import processes
-from memory_retrievers.backends.files import PRIVATE, Access, new_directory
+from memory_retrievers.backends.files import PRIVATE, Access, new_directory, wider
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sql.requests import note_request, under_way
@@ -28,16 +28,10 @@ from memory_retrievers.backends.sqlite.connection import (
     write_seal,
 )
 from memory_retrievers.backends.sqlite.schema import MIGRATIONS
-from memory_retrievers.errors import READ_ONLY, BackendError, ConfigurationError
+from memory_retrievers.errors import BackendError, ConfigurationError
 
 
-class _OfThread(threading.local):
-    """The connection that a thread reads from; None outside a :meth:`Database.reading`, and in its own transaction."""
-
-    reading: Connection | None = None
-
-
-class Database:
+class Database(sql.Database):
     """A SQLite database, safe to use from several threads.
 
     On disk, every reader gets a connection of its own and sees only what is committed, and other processes may have the
@@ -50,18 +44,17 @@ class Database:
     """
 
     dialect = Connection.dialect
+    answers_at_once = True
 
     def __init__(self, path: Path | None, *, read_only: bool = False, access: Access = PRIVATE) -> None:
         self._path, self.home = path, None if path is None else path.absolute().parent
-        self._read_only = read_only
+        super().__init__(read_only=read_only)
         self._access = access
-        self._process = os.getpid()
         self._writing = threading.RLock()
         self._writer_thread: int | None = None
         self._pool_lock = threading.Condition()
         self._idle: list[Connection] = []
         self._in_use = 0
-        self._local = _OfThread()
         self._last_passage = 0
         self._of_memory: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # of :meth:`alone`
         self._closed = False
@@ -90,7 +83,7 @@ class Database:
     @contextmanager
     def write(self, *scopes: str) -> Iterator[Connection]:  # noqa: ARG002 - one writes at a time anyway
         """See ``sql.connection.Database``; StoreLockedError if another process has been writing for too long."""
-        self._require_writable()
+        self.require_writable()
         with self._writing, wrapped(self._path):
             writer = self._writing_connection()
             if self._writer_thread is not None:
@@ -154,11 +147,6 @@ class Database:
             return nullcontext()
         return self._reader({} if known is None else known)
 
-    def states_read(self) -> sql.States | None:
-        """See ``sql.connection.Database``."""
-        begun = self._local.reading
-        return None if begun is None else begun.states
-
     @contextmanager
     def _reader(self, states: sql.States | None = None) -> Iterator[Connection]:
         """A connection of the pool, for one thread at a time; with states all that the thread reads is read by it."""
@@ -178,7 +166,7 @@ class Database:
     @contextmanager
     def alone(self, purpose: str, *, waits: bool = False) -> Iterator[bool]:
         """See ``sql.connection.Database``."""
-        self._require_writable()
+        self.require_writable()
         timeout = processes.PATIENCE if waits else 0
         if self._file is not None:
             with self._file.lock(purpose) as lock:
@@ -212,9 +200,13 @@ class Database:
         for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check"):
             yield f"row {row} of the table {table} belongs to a row of {parent} that is not there"
 
+    def notes(self) -> Iterator[str]:
+        """Describe which files more users than need be may come at."""
+        return iter(()) if self.home is None else wider(self.home, self._access)
+
     def compact(self) -> None:
         """See ``sql.connection.Database``: the file is rewritten and its log emptied, unless it is being read."""
-        self._require_writable()
+        self.require_writable()
         with self._writing, wrapped(self._path):
             writer = self._writing_connection()
             if self._writer_thread is not None:
@@ -352,16 +344,6 @@ class Database:
                 return
         if connection is not None:
             connection.close()
-
-    def _require_writable(self) -> None:
-        self._require_own_process()
-        if self._read_only:
-            raise ConfigurationError(READ_ONLY)
-
-    def _require_own_process(self) -> None:
-        # before any lock is touched: another thread of the parent may have held it at the fork
-        if self._process != os.getpid():
-            raise ConfigurationError("this memory was opened before a fork, in the parent: open it again in the child")
 
     def _require_open(self) -> None:
         if self._closed:

@@ -34,7 +34,6 @@ from memory_retrievers.storage.chroma_sync.collection import (
     embedder_in,
     own_fields,
     with_changes,
-    without_own_fields,
 )
 from memory_retrievers.storage.chroma_sync.rows import Adoption, Skip, check_embedder, memory_of, passage_of
 from memory_retrievers.storage.store import MemoryStore
@@ -157,8 +156,6 @@ class Intake:
             held = known.get(row.id)
             if held is not None and held.digest == row.digest:
                 self._counts["unchanged"] += 1
-            elif held is not None and held.digest == row.unread_digest:
-                to_take_in.append(row.id)
             elif isinstance(reason := memory_of(row, self._adoption, self._store), Skip):
                 self._skip(row, reason)
                 useless += [row.id] if held else []
@@ -187,9 +184,6 @@ class Intake:
                 held = known.get(row.id)
                 if held is not None and held.digest == row.digest:
                     self._counts["unchanged"] += 1
-                elif held is not None and held.digest == row.unread_digest:
-                    self._clean(row, held)
-                    self._counts["updated"] += 1
                 elif isinstance(stored := memory_of(row, self._adoption, self._store), Skip):
                     self._skip(row, stored)
                 elif held is not None and (before := self._in_place(held, stored)) is not None:
@@ -226,16 +220,6 @@ class Intake:
         names = changes_of(before, after)
         self._store.ledger.events.note([after.key], MemoryEventType.UPDATED, at=self._store.now(), fields=names)
         self._rows.note({row.id: AdoptedRow(memory=overwritten.memory, digest=row.digest)})
-
-    def _clean(self, row: SourceRow, held: AdoptedRow) -> None:
-        """Remove LlamaIndex's own fields from a memory that an older version imported from an unchanged row."""
-        before = self._memory(held)
-        own = row.metadata.keys() - without_own_fields(row.metadata).keys()
-        metadata = {key: value for key, value in before.metadata.items() if key not in own}
-        after = changed(before, {"metadata": metadata}, now=self._store.now())
-        if after is not before:
-            self._store.ledger.replace(after, [])
-        self._rows.note({row.id: AdoptedRow(memory=held.memory, digest=row.digest)})
 
     def _add(self, new: dict[str, tuple[SourceRow, StoredMemory]]) -> None:
         stored = [stored for _, stored in new.values()]
@@ -275,9 +259,7 @@ def _gone(rows: SQLAdoptedRows, collection: Collection, where: Where | None) -> 
         if left and where is not None:
             known = rows.known(left)
             outside = source.read(collection, ids=left)
-            as_we_left_it = {
-                row.id for row in outside if row.id in known and known[row.id].digest in {row.digest, row.unread_digest}
-            }
+            as_we_left_it = {row.id for row in outside if row.id in known and known[row.id].digest == row.digest}
             left = [row for row in left if row not in as_we_left_it]
         gone += left
         after = ids[-1]

@@ -97,16 +97,9 @@ class SourceRow:
     @property
     def digest(self) -> bytes:
         """Hash that changes with anything in the row."""
-        return self._digest(b"node" if is_node(self.metadata) else b"")
-
-    @property
-    def unread_digest(self) -> bytes:
-        """The digest of older versions, which took LlamaIndex's metadata for the user's."""
-        return self._digest(b"")
-
-    def _digest(self, read_as: bytes) -> bytes:
+        person = b"node" if is_node(self.metadata) else b""
         text = json.dumps([self.document, self.metadata], sort_keys=True, default=str)
-        return hashlib.blake2b(text.encode() + self.vector.tobytes(), digest_size=16, person=read_as).digest()
+        return hashlib.blake2b(text.encode() + self.vector.tobytes(), digest_size=16, person=person).digest()
 
 
 def check_collection(collection: Collection, *, writable: bool) -> None:

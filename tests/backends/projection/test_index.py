@@ -21,7 +21,8 @@ from memory_retrievers import (
 from memory_retrievers.backends import chroma as indexing
 from memory_retrievers.backends.chroma import ProjectedVectorIndex
 from memory_retrievers.backends.chroma.collection import ChromaProjection
-from memory_retrievers.backends.sqlite import SQLiteLedger
+from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.backends.sqlite import Database
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.testing import HashEmbedder, inside
@@ -56,7 +57,7 @@ class Recording(ChromaProjection):
 
 @pytest.fixture
 def ledger():
-    ledger = SQLiteLedger(None)
+    ledger = SQLLedger(Database(None))
     yield ledger
     ledger.close()
 
@@ -69,7 +70,7 @@ def projection():
 @pytest.fixture
 def both(tmp_path):
     """Two indexes of one store in a directory, as two processes have them."""
-    ledgers = [SQLiteLedger(tmp_path / "memory.db") for _ in range(2)]
+    ledgers = [SQLLedger(Database(tmp_path / "memory.db")) for _ in range(2)]
     projections = [Recording(tmp_path / "chroma") for _ in range(2)]
     indexes = [made(*each, at_once=True) for each in zip(ledgers, projections, strict=True)]
     yield ledgers, projections, indexes
@@ -264,7 +265,7 @@ def test_pauses_grow_with_failures_in_a_row(ledger, projection, monkeypatch):
 
 
 def test_a_projection_that_has_lost_rows_is_made_anew_at_its_first_use(tmp_path):
-    ledger = SQLiteLedger(None)
+    ledger = SQLLedger(Database(None))
     projection = Recording(tmp_path / "chroma")
     index = made(ledger, projection, exact_limit=0, at_once=True)
     ids = store(ledger, 30)
@@ -280,7 +281,7 @@ def test_a_projection_that_has_lost_rows_is_made_anew_at_its_first_use(tmp_path)
 
 
 def test_a_projection_in_step_is_taken_up_again_and_only_fed_what_is_new(tmp_path):
-    ledger = SQLiteLedger(None)
+    ledger = SQLLedger(Database(None))
     projection = Recording(tmp_path / "chroma")
     index = made(ledger, projection, exact_limit=0, at_once=True)
     store(ledger, 30)
@@ -296,7 +297,7 @@ def test_a_projection_in_step_is_taken_up_again_and_only_fed_what_is_new(tmp_pat
 
 
 def test_closing_feeds_what_waits(tmp_path):
-    ledger = SQLiteLedger(None)
+    ledger = SQLLedger(Database(None))
     projection = Recording(tmp_path / "chroma")
     index = made(ledger, projection)
     store(ledger, 30)
@@ -311,7 +312,7 @@ def test_closing_feeds_what_waits(tmp_path):
 
 def test_closing_in_the_middle_of_a_rebuild_keeps_what_is_done(tmp_path, monkeypatch):
     monkeypatch.setattr(indexing, "BATCH", 10)
-    ledger = SQLiteLedger(None)
+    ledger = SQLLedger(Database(None))
     store(ledger, 100)
     projection = Recording(tmp_path / "chroma")
     index = made(ledger, projection)
@@ -339,7 +340,7 @@ def test_closing_in_the_middle_of_a_rebuild_keeps_what_is_done(tmp_path, monkeyp
 
 def test_purging_does_not_wait_for_a_long_feed(tmp_path, monkeypatch):
     monkeypatch.setattr(indexing, "BATCH", 10)
-    ledger = SQLiteLedger(None)
+    ledger = SQLLedger(Database(None))
     store(ledger, 200)
     projection = Recording(tmp_path / "chroma")
     index = made(ledger, projection)

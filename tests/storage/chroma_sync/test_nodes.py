@@ -44,18 +44,6 @@ def asked(nodes):
     return asked
 
 
-def as_an_older_version_adopted(memory, collection):
-    """All metadata of the rows are in the memories, under the digest of then."""
-    from memory_retrievers.models.storage import AdoptedRow
-    from memory_retrievers.storage.chroma_sync.collection import read
-
-    rows = inside(memory).adopted
-    for row in read(collection):
-        held = rows.known([row.id])[row.id]
-        memory.update(row.id, scope="user/a", metadata=dict(row.metadata))
-        rows.note({row.id: AdoptedRow(memory=held.memory, digest=row.unread_digest)})
-
-
 def test_metadata_and_prompts_show_what_is_the_users_alone(nodes, adopt, texts):
     memory = adopt(nodes)
     assert memory.get("n2", scope="user/a").metadata == {"page": 2, "file": "notes.md"}
@@ -117,31 +105,6 @@ def test_a_node_that_cannot_be_read_is_taken_by_its_plain_fields_or_skipped(make
 def test_templates_of_a_node_cannot_blow_its_text_up(node):
     content = {"_node_content": json.dumps(node), "_node_type": "TextNode"}
     assert len(embedded_text(content, "bees") or "") < 1_000_000
-
-
-def test_what_an_older_version_took_in_whole_is_cleaned_by_the_next_sync_once(nodes, adopt):
-    memory = adopt(nodes)
-    as_an_older_version_adopted(memory, nodes)
-    memory.update("n1", scope="user/a", fact="Bob plays go", tags=["games"])
-    assert memory.get("n0", scope="user/a").metadata.keys() > OWN
-    assert memory.sync_chroma(nodes) == AdoptionReport(updated=4)
-    assert [memory.get(f"n{number}", scope="user/a").metadata for number in range(4)] == [
-        {"page": number, "file": "notes.md"} for number in range(4)
-    ]
-    changed_here = memory.get("n1", scope="user/a")
-    assert (changed_here.fact, changed_here.tags) == ("Bob plays go", ("games",))
-    assert memory.retrieve("who plays go?", scope="user/a").semantic[0].memory.id == "n1"
-    assert memory.verify().ok
-    assert memory.sync_chroma(nodes) == AdoptionReport(unchanged=4)
-
-
-def test_adopting_again_cleans_it_too(nodes, adopt, tmp_path):
-    memory = adopt(nodes, path=tmp_path / "store")
-    as_an_older_version_adopted(memory, nodes)
-    memory.close()
-    memory = adopt(nodes, path=tmp_path / "store")
-    assert memory.adoption == AdoptionReport(updated=4)
-    assert memory.get("n3", scope="user/a").metadata == {"page": 3, "file": "notes.md"}
 
 
 def test_what_is_written_through_leaves_llama_index_its_nodes_and_shows_it_the_changes(nodes, adopt, asked, texts):
