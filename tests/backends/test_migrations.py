@@ -20,6 +20,21 @@ from memory_retrievers.testing import HashEmbedder, inside
 
 FACTS = [f"User number {number} lives in Lyon and likes tea" for number in range(40)]
 
+TRIGGERS_OF_THEN = (
+    """CREATE TRIGGER memory_added AFTER INSERT ON memories BEGIN
+        UPDATE scopes SET version = version + 1 WHERE id = NEW.scope_id; END""",
+    """CREATE TRIGGER memory_changed AFTER UPDATE OF invalid_at, expires_at, category ON memories BEGIN
+        UPDATE scopes SET version = version + 1 WHERE id = NEW.scope_id; END""",
+    """CREATE TRIGGER memory_removed AFTER DELETE ON memories BEGIN
+        UPDATE scopes SET version = version + 1 WHERE id = OLD.scope_id; END""",
+    """CREATE TRIGGER passage_added AFTER INSERT ON passages BEGIN
+        UPDATE scopes SET version = version + 1
+        WHERE id = (SELECT scope_id FROM memories WHERE row = NEW.memory); END""",
+    """CREATE TRIGGER passage_removed AFTER DELETE ON passages BEGIN
+        UPDATE scopes SET version = version + 1
+        WHERE id = (SELECT scope_id FROM memories WHERE row = OLD.memory); END""",
+)
+
 DIE_WHILE_MIGRATING = """
 import os, pathlib, signal, sys
 from memory_retrievers.backends.sqlite import database, schema
@@ -42,7 +57,7 @@ def first_file(tmp_path_factory):
     """A store as the first version left it: its schema, made by nothing but its statements, and rows in it."""
     file = tmp_path_factory.mktemp("first") / STORE_FILE
     old = sqlite3.connect(file, isolation_level=None)
-    for statement in MIGRATIONS[0]:
+    for statement in (*MIGRATIONS[0], *TRIGGERS_OF_THEN):
         old.execute(statement)
     old.execute("PRAGMA user_version = 1")
     with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:

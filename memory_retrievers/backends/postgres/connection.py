@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
 
+from memory_retrievers.backends.sql.connection import Dialect
 from memory_retrievers.errors import BackendError, ConfigurationError, DiskFullError, ValidationError
 
 if TYPE_CHECKING:
@@ -73,80 +74,85 @@ def _json(column: str) -> str:
     return f"CAST({column} AS json)"
 
 
-class PostgresDialect:
-    """A ``sql.connection.Dialect``."""
+def _items(column: str) -> str:
+    return f"SELECT listed.value FROM json_array_elements_text({_json(column)}) AS listed (value)"
 
-    keyed_by_scope = True
-    in_order = "JOIN"
-    least = "least"
-    greatest = "greatest"
-    position = "strpos"
-    vector_value = "CAST(? AS vector)"
-    bytes_type = "bytea"
-    schema_version = "SELECT version FROM schema_version"
 
-    beside = staticmethod("AND {}.scope_id = {}.scope_id".format)
-    among = staticmethod("{} = ANY({})".format)
-    each = staticmethod("unnest(CAST({} AS bigint[])) AS each (value)".format)
-    counted = staticmethod(
-        "(SELECT key, CAST(value AS bigint) AS value FROM json_each_text(CAST({} AS json))) AS {}".format
-    )
-    octets = staticmethod(f"octet_length(replace({{}}, chr({ord(ESCAPE)}), ''))".format)  # as if nothing were escaped
-    summed = staticmethod("sum({} ORDER BY {})".format)  # rows come in any order, and floats are not associative
-    gathered = staticmethod("string_agg(CAST({} AS text), ',' ORDER BY passage)".format)
-    indexed_by = staticmethod("".format)  # PostgreSQL chooses by itself
+def _member(column: str, name: str, value: JsonScalar, sign: str = "=") -> str:
+    """CASE, since a condition beside another may be looked at first."""
+    if value is None or isinstance(value, bool):
+        equal = f"CAST(pair.value AS text) = '{json.dumps(value)}'"
+    elif isinstance(value, str):
+        equal = f"json_typeof(pair.value) = 'string' AND (pair.value #>> '{{}}') COLLATE \"C\" {sign} :{name}_value"
+    else:
+        number = f"CAST(CAST(pair.value AS text) AS numeric) {sign} CAST(CAST(:{name}_value AS text) AS numeric)"
+        equal = f"CASE WHEN json_typeof(pair.value) = 'number' THEN {number} ELSE FALSE END"
+    return f"EXISTS (SELECT 1 FROM json_each({_json(column)}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
-    def listed(self, values: Sequence[int] | Sequence[str]) -> object:
-        """See ``sql.connection.Dialect``."""
-        return list(values)
 
-    def items(self, column: str) -> str:
-        """See ``sql.connection.Dialect``."""
-        return f"SELECT listed.value FROM json_array_elements_text({_json(column)}) AS listed (value)"
+def _field(name: str, condition: ItemCondition) -> str:
+    """Equal values of JSON are of one type."""
+    _, sign, value = condition
+    found, given = f"(m.item_value -> CAST(:{name}_key AS text))", f"CAST(:{name}_value AS text)"
+    if isinstance(value, bool):
+        return f"{found} = CAST('{json.dumps(value)}' AS jsonb)"
+    # in a query of its own, the value is read once and not for every item
+    wanted = f"to_jsonb({given})" if isinstance(value, str) else f"(SELECT CAST({given} AS jsonb))"
+    if sign == "=":
+        return f"{found} = {wanted}"
+    if isinstance(value, str):
+        return f"(jsonb_typeof({found}) = 'string' AND ({found} #>> '{{}}') COLLATE \"C\" {sign} :{name}_value)"
+    return f"(jsonb_typeof({found}) = 'number' AND {found} {sign} {wanted})"
 
-    def member(self, column: str, name: str, value: JsonScalar, sign: str = "=") -> str:
-        """See ``sql.connection.Dialect``; CASE, since a condition beside another may be looked at first."""
-        if value is None or isinstance(value, bool):
-            equal = f"CAST(pair.value AS text) = '{json.dumps(value)}'"
-        elif isinstance(value, str):
-            equal = f"json_typeof(pair.value) = 'string' AND (pair.value #>> '{{}}') COLLATE \"C\" {sign} :{name}_value"
-        else:
-            number = f"CAST(CAST(pair.value AS text) AS numeric) {sign} CAST(CAST(:{name}_value AS text) AS numeric)"
-            equal = f"CASE WHEN json_typeof(pair.value) = 'number' THEN {number} ELSE FALSE END"
-        return f"EXISTS (SELECT 1 FROM json_each({_json(column)}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
-    def field(self, name: str, condition: ItemCondition) -> str:
-        """See ``sql.connection.Dialect``; equal values of JSON are of one type."""
-        _, sign, value = condition
-        found, given = f"(m.item_value -> CAST(:{name}_key AS text))", f"CAST(:{name}_value AS text)"
-        if isinstance(value, bool):
-            return f"{found} = CAST('{json.dumps(value)}' AS jsonb)"
-        # in a query of its own, the value is read once and not for every item
-        wanted = f"to_jsonb({given})" if isinstance(value, str) else f"(SELECT CAST({given} AS jsonb))"
-        if sign == "=":
-            return f"{found} = {wanted}"
-        if isinstance(value, str):
-            return f"(jsonb_typeof({found}) = 'string' AND ({found} #>> '{{}}') COLLATE \"C\" {sign} :{name}_value)"
-        return f"(jsonb_typeof({found}) = 'number' AND {found} {sign} {wanted})"
+def _items_by_row(wanted: str) -> str:
+    """Scope by scope, since the planner knows of no text how rare it is."""
+    return f"scopes p CROSS JOIN LATERAL (SELECT * FROM memories m WHERE m.scope_id = p.id AND {wanted} OFFSET 0) m"
 
-    def items_by_row(self, wanted: str) -> str:
-        """See ``sql.connection.Dialect``; scope by scope, since the planner knows of no text how rare it is."""
-        return f"scopes p CROSS JOIN LATERAL (SELECT * FROM memories m WHERE m.scope_id = p.id AND {wanted} OFFSET 0) m"
 
-    def newest_items(self, wanted: str) -> str:
-        """See ``sql.connection.Dialect``."""
-        return f"""scopes p CROSS JOIN LATERAL (
-            SELECT * FROM memories m WHERE m.scope_id = p.id AND {wanted}
-            ORDER BY m.updated_at DESC, m.id LIMIT :most) m"""
+def _newest_items(wanted: str) -> str:
+    return f"""scopes p CROSS JOIN LATERAL (
+        SELECT * FROM memories m WHERE m.scope_id = p.id AND {wanted}
+        ORDER BY m.updated_at DESC, m.id LIMIT :most) m"""
 
-    def vector(self, vector: Vector) -> object:
-        """Convert a vector of shape (d,) to a parameter, with every digit of single precision."""
-        return f"[{','.join(map(str, vector.tolist()))}]"
 
-    def stacked(self, vectors: Sequence[Any]) -> Vectors:
-        """Convert n vectors as read from the database to an array of shape (n, d); (0, 0) for none."""
-        numbers = np.frombuffer(b"".join(vector[_HEADER:] for vector in vectors), dtype=">f4")
-        return numbers.astype("<f4").reshape(len(vectors), -1 if vectors else 0)
+def _vector(vector: Vector) -> object:
+    """Convert a vector of shape (d,) to a parameter, with every digit of single precision."""
+    return f"[{','.join(map(str, vector.tolist()))}]"
+
+
+def _stacked(vectors: Sequence[Any]) -> Vectors:
+    """Convert n vectors as read from the database to an array of shape (n, d); (0, 0) for none."""
+    numbers = np.frombuffer(b"".join(vector[_HEADER:] for vector in vectors), dtype=">f4")
+    return numbers.astype("<f4").reshape(len(vectors), -1 if vectors else 0)
+
+
+DIALECT: Final = Dialect(
+    keyed_by_scope=True,
+    in_order="JOIN",
+    least="least",
+    greatest="greatest",
+    position="strpos",
+    vector_value="CAST(? AS vector)",
+    bytes_type="bytea",
+    schema_version="SELECT version FROM schema_version",
+    beside="AND {}.scope_id = {}.scope_id".format,
+    among="{} = ANY({})".format,
+    each="unnest(CAST({} AS bigint[])) AS each (value)".format,
+    counted="(SELECT key, CAST(value AS bigint) AS value FROM json_each_text(CAST({} AS json))) AS {}".format,
+    octets=f"octet_length(replace({{}}, chr({ord(ESCAPE)}), ''))".format,  # as if nothing were escaped
+    summed="sum({} ORDER BY {})".format,  # rows come in any order, and floats are not associative
+    gathered="string_agg(CAST({} AS text), ',' ORDER BY passage)".format,
+    indexed_by="".format,  # PostgreSQL chooses by itself
+    listed=list,
+    items=_items,
+    member=_member,
+    field=_field,
+    items_by_row=_items_by_row,
+    newest_items=_newest_items,
+    vector=_vector,
+    stacked=_stacked,
+)
 
 
 _ERRORS: Final = (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed, UnicodeEncodeError, OverflowError)
@@ -211,7 +217,7 @@ class Connection:
         scopes: Scopes that the transaction has to itself; None is the whole store.
     """
 
-    dialect = PostgresDialect()
+    dialect = DIALECT
 
     def __init__(
         self,

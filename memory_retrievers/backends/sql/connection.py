@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -14,9 +15,8 @@ from memory_retrievers.errors import READ_ONLY, ConfigurationError
 if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot
     from memory_retrievers.models import Kind
-    from memory_retrievers.models.filters import JsonScalar
     from memory_retrievers.models.selection import Vector, Vectors
-    from memory_retrievers.models.storage import ItemCondition, OpenPlace
+    from memory_retrievers.models.storage import OpenPlace
 
 Values: TypeAlias = "Sequence[Any] | Mapping[str, Any]"  # what the ``?`` or ``:name`` of a statement stand for
 
@@ -90,8 +90,12 @@ class Connection(Protocol):
         """
 
 
-class Dialect(Protocol):
-    """Fragments of SQL and parameter values that differ between databases."""
+Fragment: TypeAlias = "Callable[..., str]"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Dialect:
+    """Fragments of SQL and parameter values that differ between databases; some are functions that make them."""
 
     keyed_by_scope: bool  # whether every table of a scope's contents has a column ``scope_id``
     in_order: str  # join that keeps the written order, where the planner supports it
@@ -101,61 +105,25 @@ class Dialect(Protocol):
     vector_value: str  # a ``?`` for a vector, with a cast where the type is not clear otherwise
     bytes_type: str  # name of the type of bytes
     schema_version: str  # statement that reads the version of the schema
-
-    def beside(self, table: str, other: str, /) -> str:
-        """Extra condition of a join by number, so that only one partition is read."""
-
-    def listed(self, values: Sequence[int] | Sequence[str], /) -> object:
-        """Convert a list to the parameter that :meth:`among` or :meth:`each` reads."""
-
-    def among(self, column: str, parameter: str, /) -> str:
-        """Condition that a column is one of the values of a list."""
-
-    def each(self, parameter: str, /) -> str:
-        """Table ``each`` with the numbers of a list in its column ``value``."""
-
-    def counted(self, parameter: str, table: str, /) -> str:
-        """Table with the names of a JSON object in its column ``key`` and their integers in ``value``."""
-
-    def octets(self, column: str, /) -> str:
-        """Number of bytes of a text, the same in every dialect."""
-
-    def items(self, column: str, /) -> str:
-        """Query of the texts in a JSON list."""
-
-    def member(self, column: str, name: str, value: JsonScalar, sign: str = "=") -> str:
-        """Condition that a JSON object has a value under a key.
-
-        Args:
-            column: Column of the object.
-            name: The parameters are ``:name_key`` and ``:name_value``, which is a number's text.
-            value: The value, whose type decides how it is compared.
-            sign: How it is compared; texts are ordered by code point.
-        """
-
-    def field(self, name: str, condition: ItemCondition) -> str:
-        """Condition on a field of the value of an item ``m``, by parameters as for :meth:`member`, never by ``!=``."""
-
-    def items_by_row(self, wanted: str) -> str:
-        """Items ``m`` with their scopes ``p``, in an order that reads each page once."""
-
-    def newest_items(self, wanted: str) -> str:
-        """Items ``m`` with their scopes ``p``: the last changed ``:most`` of each scope, by the index of items."""
-
-    def summed(self, expression: str, order: str, /) -> str:
-        """Sum over a group in a fixed order, so that equal numbers have equal sums."""
-
-    def gathered(self, column: str, /) -> str:
-        """The numbers of a group as comma-separated text."""
-
-    def indexed_by(self, index: str, /) -> str:
-        """Hint, written after a table, that it is best read by this index."""
-
-    def vector(self, vector: Vector) -> object:
-        """Convert a vector of shape (d,) to a parameter."""
-
-    def stacked(self, vectors: Sequence[Any]) -> Vectors:
-        """Convert n vectors as read from the database to an array of shape (n, d); (0, 0) for none."""
+    beside: Fragment  # of two tables: extra condition of a join by number, so that only one partition is read
+    listed: Callable[[Sequence[int] | Sequence[str]], object]  # the parameter that ``among`` or ``each`` reads
+    among: Fragment  # of a column and a parameter: condition that the column is one of the values of a list
+    each: Fragment  # of a parameter: table ``each`` with the numbers of a list in its column ``value``
+    counted: Fragment  # of a parameter and a name: table of a JSON object, ``key`` and, as an integer, ``value``
+    octets: Fragment  # of a column: number of bytes of a text, the same in every dialect
+    items: Fragment  # of a column: query of the texts in a JSON list
+    # Of the column of a JSON object, a name, a value and a sign ("=" by default): condition that the object has such a
+    # value under a key. The parameters are ``:name_key`` and ``:name_value``, which is a number's text; the type of
+    # the value decides how it is compared, and texts are ordered by code point.
+    member: Fragment
+    field: Fragment  # of a name and an ItemCondition: the same of the value of an item ``m``, never by ``!=``
+    items_by_row: Fragment  # of a condition: items ``m`` with their scopes ``p``, in an order that reads each page once
+    newest_items: Fragment  # the same by the index of items: the last changed ``:most`` of each scope
+    summed: Fragment  # of an expression and an order: sum in that order, so that equal numbers have equal sums
+    gathered: Fragment  # of a column: the numbers of a group as comma-separated text
+    indexed_by: Fragment  # of an index: hint, written after a table, that it is best read by this index
+    vector: Callable[[Vector], object]  # the parameter of a vector of shape (d,)
+    stacked: Callable[[Sequence[Any]], Vectors]  # the array of n vectors as read, shape (n, d); (0, 0) for none
 
 
 class _OfThread(threading.local):

@@ -277,15 +277,14 @@ def memory_query(dialect: Dialect, *, first: str = "") -> str:
 
 
 @functools.cache
-def _loading(of: type[Dialect]) -> str:
-    dialect = of()
+def _loading(dialect: Dialect) -> str:
     return f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':ids')}"
 
 
 def load(connection: Connection, rows: Sequence[int]) -> dict[int, AnyMemory]:
     """Read the memories of the given rows that exist."""
     dialect = connection.dialect
-    found = connection.execute(_loading(type(dialect)), {"ids": dialect.listed(rows)})
+    found = connection.execute(_loading(dialect), {"ids": dialect.listed(rows)})
     return {row[0]: memory_of(row[1:]) for row in found.fetchall()}
 
 

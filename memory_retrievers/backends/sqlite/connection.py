@@ -18,7 +18,7 @@ import numpy as np
 
 from memory_retrievers.backends.files import Access, Folder
 from memory_retrievers.backends.snapshot import DAMAGED_VECTOR
-from memory_retrievers.backends.sql.connection import insertion
+from memory_retrievers.backends.sql.connection import Dialect, insertion
 from memory_retrievers.errors import BackendError, DiskFullError, ValidationError
 
 if TYPE_CHECKING:
@@ -28,76 +28,85 @@ if TYPE_CHECKING:
     from memory_retrievers.models.storage import ItemCondition
 
 
-class SQLiteDialect:
-    """A ``sql.connection.Dialect``."""
+def _member(column: str, name: str, value: JsonScalar, sign: str = "=") -> str:
+    if value is None or isinstance(value, bool):
+        equal = f"pair.type = '{json.dumps(value)}'"
+    elif isinstance(value, str):
+        equal = f"pair.type = 'text' AND pair.atom {sign} :{name}_value"
+    else:
+        equal = f"pair.type IN ('integer', 'real') AND pair.atom {sign} CAST(:{name}_value AS NUMERIC)"
+    return f"EXISTS (SELECT 1 FROM json_each({column}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
-    keyed_by_scope = False
-    in_order = "CROSS JOIN"
-    least = "min"
-    greatest = "max"
-    position = "instr"
-    vector_value = "?"
-    bytes_type = "BLOB"
-    schema_version = "PRAGMA user_version"
 
-    beside = staticmethod("".format)  # a number is enough here
-    listed = staticmethod(json.JSONEncoder(default=list).encode)
-    among = staticmethod("{} IN (SELECT value FROM json_each({}))".format)
-    each = staticmethod("json_each({}) AS each".format)
-    counted = staticmethod("json_each({}) AS {}".format)
-    octets = staticmethod("length(CAST({} AS BLOB))".format)  # of a text, length counts to its first NUL
-    items = staticmethod("SELECT value FROM json_each({})".format)
-    summed = staticmethod("sum({})".format)  # rows come in the order of the loop
-    gathered = staticmethod("group_concat({})".format)
-    indexed_by = staticmethod("INDEXED BY {}".format)  # without it SQLite may read the memories themselves
+def _field(name: str, condition: ItemCondition) -> str:
+    """A path takes a third of the time of a walk, and knows no quotes in a key."""
+    _, sign, value = condition
+    if '"' in condition.key or "\\" in condition.key:
+        return _member("m.metadata, '$.value'", name, value, sign)
+    place = f"m.metadata, '$.value.\"' || :{name}_key || '\"'"
+    if isinstance(value, bool):
+        return f"json_type({place}) = '{json.dumps(value)}'"
+    # the type is only asked of what would fit: lists come as text, and truth values as numbers
+    if isinstance(value, str):
+        return f"(json_extract({place}) {sign} :{name}_value AND json_type({place}) = 'text')"
+    number = f"json_extract({place}) {sign} CAST(:{name}_value AS NUMERIC)"
+    return f"({number} AND json_type({place}) IN ('integer', 'real'))"
 
-    def member(self, column: str, name: str, value: JsonScalar, sign: str = "=") -> str:
-        """See ``sql.connection.Dialect``."""
-        if value is None or isinstance(value, bool):
-            equal = f"pair.type = '{json.dumps(value)}'"
-        elif isinstance(value, str):
-            equal = f"pair.type = 'text' AND pair.atom {sign} :{name}_value"
-        else:
-            equal = f"pair.type IN ('integer', 'real') AND pair.atom {sign} CAST(:{name}_value AS NUMERIC)"
-        return f"EXISTS (SELECT 1 FROM json_each({column}) AS pair WHERE pair.key = :{name}_key AND {equal})"
 
-    def field(self, name: str, condition: ItemCondition) -> str:
-        """See ``sql.connection.Dialect``; a path takes a third of the time of a walk, and knows no quotes in a key."""
-        _, sign, value = condition
-        if '"' in condition.key or "\\" in condition.key:
-            return self.member("m.metadata, '$.value'", name, value, sign)
-        place = f"m.metadata, '$.value.\"' || :{name}_key || '\"'"
-        if isinstance(value, bool):
-            return f"json_type({place}) = '{json.dumps(value)}'"
-        # the type is only asked of what would fit: lists come as text, and truth values as numbers
-        if isinstance(value, str):
-            return f"(json_extract({place}) {sign} :{name}_value AND json_type({place}) = 'text')"
-        number = f"json_extract({place}) {sign} CAST(:{name}_value AS NUMERIC)"
-        return f"({number} AND json_type({place}) IN ('integer', 'real'))"
+def _items_by_row(wanted: str) -> str:
+    """In the order of the index each row would be sought on another page."""
+    return f"""memories m CROSS JOIN scopes p ON p.id = m.scope_id AND {wanted} AND m.row IN (
+        SELECT i.row FROM memories i INDEXED BY items_by_time
+        WHERE i.origin = 'store' AND i.kind = 'semantic' AND i.invalid_at IS NULL AND i.scope_id IN (
+            SELECT id FROM scopes WHERE scope = :scope OR (scope >= :first AND scope < :behind)))"""
 
-    def items_by_row(self, wanted: str) -> str:
-        """See ``sql.connection.Dialect``; in the order of the index each row would be sought on another page."""
-        return f"""memories m CROSS JOIN scopes p ON p.id = m.scope_id AND {wanted} AND m.row IN (
-            SELECT i.row FROM memories i INDEXED BY items_by_time
-            WHERE i.origin = 'store' AND i.kind = 'semantic' AND i.invalid_at IS NULL AND i.scope_id IN (
-                SELECT id FROM scopes WHERE scope = :scope OR (scope >= :first AND scope < :behind)))"""
 
-    def newest_items(self, wanted: str) -> str:
-        """See ``sql.connection.Dialect``; SQLite has no LATERAL."""
-        return f"""scopes p CROSS JOIN memories m ON m.row IN (
-            SELECT m.row FROM memories m INDEXED BY items_by_time WHERE m.scope_id = p.id AND {wanted}
-            ORDER BY m.updated_at DESC, m.id LIMIT :most)"""
+def _newest_items(wanted: str) -> str:
+    """SQLite has no LATERAL."""
+    return f"""scopes p CROSS JOIN memories m ON m.row IN (
+        SELECT m.row FROM memories m INDEXED BY items_by_time WHERE m.scope_id = p.id AND {wanted}
+        ORDER BY m.updated_at DESC, m.id LIMIT :most)"""
 
-    def vector(self, vector: Vector) -> object:
-        """Convert a vector of shape (d,) to a blob in single precision."""
-        return vector.astype("<f4").tobytes()
 
-    def stacked(self, vectors: Sequence[Any]) -> Vectors:
-        """Convert n vectors as read from the database to an array of shape (n, d); (0, 0) for none."""
-        try:
-            return np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), -1 if vectors else 0)
-        except (ValueError, TypeError) as error:
-            raise BackendError(DAMAGED_VECTOR) from error
+def _vector(vector: Vector) -> object:
+    """Convert a vector of shape (d,) to a blob in single precision."""
+    return vector.astype("<f4").tobytes()
+
+
+def _stacked(vectors: Sequence[Any]) -> Vectors:
+    """Convert n vectors as read from the database to an array of shape (n, d); (0, 0) for none."""
+    try:
+        return np.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), -1 if vectors else 0)
+    except (ValueError, TypeError) as error:
+        raise BackendError(DAMAGED_VECTOR) from error
+
+
+DIALECT: Final = Dialect(
+    keyed_by_scope=False,
+    in_order="CROSS JOIN",
+    least="min",
+    greatest="max",
+    position="instr",
+    vector_value="?",
+    bytes_type="BLOB",
+    schema_version="PRAGMA user_version",
+    beside="".format,  # a number is enough here
+    listed=json.JSONEncoder(default=list).encode,
+    among="{} IN (SELECT value FROM json_each({}))".format,
+    each="json_each({}) AS each".format,
+    counted="json_each({}) AS {}".format,
+    octets="length(CAST({} AS BLOB))".format,  # of a text, length counts to its first NUL
+    items="SELECT value FROM json_each({})".format,
+    summed="sum({})".format,  # rows come in the order of the loop
+    gathered="group_concat({})".format,
+    indexed_by="INDEXED BY {}".format,  # without it SQLite may read the memories themselves
+    member=_member,
+    field=_field,
+    items_by_row=_items_by_row,
+    newest_items=_newest_items,
+    vector=_vector,
+    stacked=_stacked,
+)
 
 
 SQLITE_ERRORS: Final = (sqlite3.Error, OverflowError, UnicodeEncodeError)
@@ -165,7 +174,7 @@ State: TypeAlias = tuple[int, int, int, bool]
 class Connection(sqlite3.Connection):
     """A connection to SQLite."""
 
-    dialect = SQLiteDialect()
+    dialect = DIALECT
     states: sql.States | None = None
     unchanged: int | None = None  # in a transaction that writes, the number of changes at its beginning
 

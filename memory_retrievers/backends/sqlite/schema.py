@@ -69,18 +69,6 @@ _FIRST: Final = (
         text TEXT NOT NULL,
         vector BLOB NOT NULL
     )""",
-    """CREATE TRIGGER memory_added AFTER INSERT ON memories BEGIN
-        UPDATE scopes SET version = version + 1 WHERE id = NEW.scope_id; END""",
-    """CREATE TRIGGER memory_changed AFTER UPDATE OF invalid_at, expires_at, category ON memories BEGIN
-        UPDATE scopes SET version = version + 1 WHERE id = NEW.scope_id; END""",
-    """CREATE TRIGGER memory_removed AFTER DELETE ON memories BEGIN
-        UPDATE scopes SET version = version + 1 WHERE id = OLD.scope_id; END""",
-    """CREATE TRIGGER passage_added AFTER INSERT ON passages BEGIN
-        UPDATE scopes SET version = version + 1
-        WHERE id = (SELECT scope_id FROM memories WHERE row = NEW.memory); END""",
-    """CREATE TRIGGER passage_removed AFTER DELETE ON passages BEGIN
-        UPDATE scopes SET version = version + 1
-        WHERE id = (SELECT scope_id FROM memories WHERE row = OLD.memory); END""",
     # The passage's length and its memory stand in each posting, so that scoring reads one index range per term.
     """CREATE TABLE postings (
         scope_id INTEGER NOT NULL,
@@ -145,8 +133,6 @@ _PROJECTION: Final = (
     ) WITHOUT ROWID""",
     # What that collection has still to take, where changes are written through: a memory, or an id that is gone.
     "CREATE TABLE unwritten (id INTEGER PRIMARY KEY AUTOINCREMENT, memory INTEGER, gone TEXT)",
-    f"""CREATE TRIGGER unwritten_passage AFTER INSERT ON passages WHEN {_WRITES_THROUGH} BEGIN
-        INSERT INTO unwritten (memory) VALUES (NEW.memory); END""",
     f"""CREATE TRIGGER unwritten_metadata AFTER UPDATE OF metadata ON memories
         WHEN NEW.metadata IS NOT OLD.metadata AND {_WRITES_THROUGH} BEGIN
         INSERT INTO unwritten (memory) VALUES (NEW.row); END""",
@@ -170,7 +156,6 @@ _CONVERSATIONS: Final = (
         content TEXT NOT NULL,
         timestamp INTEGER NOT NULL
     )""",
-    "CREATE INDEX queued_messages_by_scope ON queued_messages (scope_id, row)",
     # Who works on a scope's queue holds its fence: a token, the number of messages it covers, and since when.
     """CREATE TABLE queues (
         scope_id INTEGER PRIMARY KEY REFERENCES scopes (id) ON DELETE CASCADE,
@@ -223,22 +208,9 @@ _MANAGEMENT: Final = (
     """CREATE INDEX memories_by_origin ON memories
         (scope_id, origin, created_at, id, kind, invalid_at, expires_at, tier, content_type)""",
     "CREATE INDEX memories_that_expire ON memories (expires_at) WHERE expires_at IS NOT NULL",
-    """CREATE TRIGGER memory_moved AFTER UPDATE OF scope_id ON memories BEGIN
-        UPDATE scopes SET version = version + 1 WHERE id IN (OLD.scope_id, NEW.scope_id); END""",
 )
 
-# The queue remembers what the episode before it said: as long as that episode says so, and no longer.
-_SUMMARY_REMOVED: Final = """CREATE TRIGGER summary_removed AFTER DELETE ON memories WHEN OLD.kind = 'episodic' BEGIN
-        UPDATE queues SET previous_summary = NULL
-        WHERE scope_id = OLD.scope_id AND previous_summary = OLD.content; END"""
-_SUMMARY_CHANGED: Final = """CREATE TRIGGER summary_changed AFTER UPDATE OF content, scope_id ON memories
-        WHEN OLD.kind = 'episodic' AND (NEW.content, NEW.scope_id) IS NOT (OLD.content, OLD.scope_id) BEGIN
-        UPDATE queues SET previous_summary = NULL
-        WHERE scope_id = OLD.scope_id AND previous_summary = OLD.content; END"""
-
 _TRACES: Final = (
-    _SUMMARY_REMOVED,
-    _SUMMARY_CHANGED,
     # A row of a collection may name the scope of its memory.
     f"""CREATE TRIGGER unwritten_move AFTER UPDATE OF scope_id ON memories
         WHEN NEW.scope_id IS NOT OLD.scope_id AND {_WRITES_THROUGH} BEGIN
@@ -265,7 +237,7 @@ _TURNS: Final = (
     "ALTER TABLE passages ADD COLUMN speaker TEXT",
     "ALTER TABLE passages ADD COLUMN tells_time INTEGER NOT NULL DEFAULT 0",
     # A row of a collection holds what stands for its memory as a whole.
-    "DROP TRIGGER unwritten_passage",
+    "DROP TRIGGER IF EXISTS unwritten_passage",
     f"""CREATE TRIGGER unwritten_passage AFTER INSERT ON passages
         WHEN NEW.part IN ('episodic', 'semantic') AND {_WRITES_THROUGH} BEGIN
         INSERT INTO unwritten (memory) VALUES (NEW.memory); END""",
@@ -276,11 +248,11 @@ _KEYED_CONVERSATIONS: Final = (
     "ALTER TABLE queued_messages ADD COLUMN conversation TEXT NOT NULL DEFAULT ''",
     # What is queued is found before it is part of an episode: the vector of what is said, once somebody has made it.
     "ALTER TABLE queued_messages ADD COLUMN vector BLOB",
-    "DROP INDEX queued_messages_by_scope",
+    "DROP INDEX IF EXISTS queued_messages_by_scope",
     "CREATE INDEX queued_messages_by_conversation ON queued_messages (scope_id, conversation, row)",
     # These name the table, which gets another key.
-    "DROP TRIGGER summary_removed",
-    "DROP TRIGGER summary_changed",
+    "DROP TRIGGER IF EXISTS summary_removed",
+    "DROP TRIGGER IF EXISTS summary_changed",
     "ALTER TABLE queues RENAME TO queues_of_scopes",
     """CREATE TABLE queues (
         scope_id INTEGER NOT NULL REFERENCES scopes (id) ON DELETE CASCADE,
@@ -297,8 +269,14 @@ _KEYED_CONVERSATIONS: Final = (
         SELECT q.scope_id, '', max(m.timestamp), q.window_doubled, q.previous_summary
         FROM queues_of_scopes q JOIN queued_messages m ON m.scope_id = q.scope_id GROUP BY q.scope_id""",
     "DROP TABLE queues_of_scopes",
-    _SUMMARY_REMOVED,
-    _SUMMARY_CHANGED,
+    # It remembers what the episode before it said: as long as that episode says so, and no longer.
+    """CREATE TRIGGER summary_removed AFTER DELETE ON memories WHEN OLD.kind = 'episodic' BEGIN
+        UPDATE queues SET previous_summary = NULL
+        WHERE scope_id = OLD.scope_id AND previous_summary = OLD.content; END""",
+    """CREATE TRIGGER summary_changed AFTER UPDATE OF content, scope_id ON memories
+        WHEN OLD.kind = 'episodic' AND (NEW.content, NEW.scope_id) IS NOT (OLD.content, OLD.scope_id) BEGIN
+        UPDATE queues SET previous_summary = NULL
+        WHERE scope_id = OLD.scope_id AND previous_summary = OLD.content; END""",
     "ALTER TABLE memories ADD COLUMN conversation_id TEXT",
     "ALTER TABLE memories ADD COLUMN summary_by TEXT NOT NULL DEFAULT 'caller'",
 )
@@ -417,7 +395,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _ITEMS,
     _EVENTS,
 )
-"""Schema version n is what the first n migrations make; the file keeps it in ``PRAGMA user_version``."""
+"""Schema version n is what the first n migrations make, but for triggers and an index that a later one makes anew; the
+file keeps it in ``PRAGMA user_version``."""
 
 
 def version_of(connection: sqlite3.Connection) -> int:
