@@ -71,18 +71,16 @@ class FactConsolidator:
         least, surprise = self._settings.consolidate_from, self._settings.flashbulb_surprise
         return self._store.ledger.unconsolidated_scopes(least=least, surprise=surprise)
 
-    def consolidate(self, scope: str, *, force: bool = False) -> Report:
-        """Consolidate waiting episodes if that is due (or forced), in batches; each is kept as soon as it is done.
+    def consolidate(self, scope: str) -> Report:
+        """Consolidate waiting episodes while that is due, in batches; each is kept as soon as it is done.
 
         Raises:
             LanguageModelError: The model failed; the episodes of its batch wait as before.
             EmbeddingError: The embedder failed; likewise.
         """
         report = Report()
-        while force or self.due(scope):
-            episodes = _first_batch(self._store.ledger.unconsolidated(scope, limit=BATCH))
-            if not episodes:
-                break
+        while self.due(scope) and (waiting := self._store.ledger.unconsolidated(scope, limit=BATCH)):
+            episodes = _first_batch(waiting)
             report = report.joined(self._consolidated(scope, episodes))
         return report
 

@@ -114,7 +114,7 @@ class TestHNSWVectors(VectorIndexContract):
 
     @pytest.fixture
     def index(self, ledger, monkeypatch):
-        index = HNSWVectorIndex(ledger, exact_limit=0)
+        index = HNSWVectorIndex(ledger, database=ledger.database, exact_limit=0)
         for dimension in (2, 3, 4, 8, 16):
             index.make(dimension)
         yield index
@@ -129,7 +129,7 @@ def _wide(ledger, number=3_000, dimension=32):
     categories = [Category.GOAL if each % 8 == 0 else Category.NOTE for each in range(number)]
     ledger.write_notes({"dimension": str(dimension)})
     add(ledger, [fact(f"f{each}", category=category) for each, category in enumerate(categories)], vectors[:number])
-    return HNSWVectorIndex(ledger, exact_limit=10), vectors[number:]
+    return HNSWVectorIndex(ledger, database=ledger.database, exact_limit=10), vectors[number:]
 
 
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s"

@@ -56,8 +56,12 @@ def dense():
 def consolidator(memory):
     def consolidator(*answers, meanwhile=lambda: None, settings=None):
         model = Script(*answers, meanwhile=meanwhile)
-        made = FactConsolidator(inside(memory).store, memory._retriever, model, settings or IngestionSettings())
-        made.model = model
+        wanted = settings or IngestionSettings()
+        made, made_at_once = (
+            FactConsolidator(inside(memory).store, memory._retriever, model, each)
+            for each in (wanted, wanted.model_copy(update={"consolidate_from": 1}))
+        )
+        made.model, made.at_once = model, made_at_once  # the latter waits for no further episodes
         return made
 
     return consolidator
@@ -115,15 +119,15 @@ class TestWhenItIsDue:
     def test_an_empty_scope_is_not_due_and_gives_an_empty_report(self, consolidator):
         made = consolidator()
         assert not made.due("c1")
-        assert made.consolidate("c1") == made.consolidate("c1", force=True) == Report()
+        assert made.consolidate("c1") == made.at_once.consolidate("c1") == Report()
         assert made.model.prompts == []
 
-    def test_what_is_not_due_waits_unless_it_is_forced(self, memory, consolidator, tell):
+    def test_what_is_not_due_waits(self, memory, consolidator, tell):
         tell("one")
         made = consolidator(answer(new("User is one.")))
         assert made.consolidate("c1") == Report()
         assert made.model.prompts == []
-        assert len(made.consolidate("c1", force=True).facts) == 1
+        assert len(made.at_once.consolidate("c1").facts) == 1
         assert waiting(memory) == []
 
 
@@ -151,7 +155,7 @@ class TestWhatIsWritten:
         assert made.consolidate("c1") == Report()
         assert waiting(memory) == []
         assert {memory.get(id, scope="c1").consolidated_at for id in ids} == {clock.now()}
-        assert made.consolidate("c1", force=True) == Report()
+        assert made.at_once.consolidate("c1") == Report()
         assert len(made.model.prompts) == 1
 
     def test_marking_an_episode_changes_nothing_else(self, memory, consolidator, tell):
@@ -398,13 +402,13 @@ class TestWhatTheModelSees:
         tell("Three", messages=pages * 2)
         tell("Four", messages=pages)
         made = consolidator(answer(), answer(), answer(), answer())
-        made.consolidate("c1", force=True)
+        made.at_once.consolidate("c1")
         assert [prompt.count("## E") for _, prompt in made.model.prompts] == [1, 1, 1, 1]
         tell("Five", messages=pages)
         tell("Six", messages=pages[:5])
         tell("Seven")
         made = consolidator(answer(), answer())
-        made.consolidate("c1", force=True)
+        made.at_once.consolidate("c1")
         assert [prompt.count("## E") for _, prompt in made.model.prompts] == [3]
         assert waiting(memory) == []
 
@@ -539,7 +543,7 @@ class TestOthersAtTheSameTime:
         tell()
         first = consolidator(answer(new("User has a cat")))
         second = consolidator(answer(new("User has a dog")), meanwhile=lambda: first.consolidate("c1"))
-        assert second.consolidate("c1", force=True) == Report()
+        assert second.at_once.consolidate("c1") == Report()
         assert [fact.fact for fact in facts(memory)] == ["User has a cat"]
         assert waiting(memory) == []
 
@@ -553,7 +557,7 @@ class TestOthersAtTheSameTime:
 
         def work(each):
             try:
-                reports.append(each.consolidate("c1", force=True))
+                reports.append(each.at_once.consolidate("c1"))
             except Exception as error:  # noqa: BLE001 - looked at below
                 failures.append(error)
 
@@ -574,7 +578,7 @@ class TestOthersAtTheSameTime:
         made = consolidator(
             memory_of_it, answer(), meanwhile=lambda: [memory.forget(id, scope="c1") for id in forgotten]
         )
-        made.consolidate("c1", force=True)
+        made.at_once.consolidate("c1")
         assert facts(memory) == []
         assert "moved house" not in made.model.prompts[1][1]
         assert waiting(memory) == []

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from memory_retrievers.errors import BackendError, ConfigurationError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
     from chromadb.api.models.Collection import Collection
 
+ChromaCollection: TypeAlias = "Collection"
 
 TELEMETRY: Final = "ANONYMIZED_TELEMETRY"
 """What Chroma takes for a setting that is not given, from the moment it is imported."""

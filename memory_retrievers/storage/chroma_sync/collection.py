@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import numpy as np
 
 from memory_retrievers.errors import BackendError, ConfigurationError, MemoryRetrieversError, ValidationError
 
 if TYPE_CHECKING:
+    from memory_retrievers.backends.chroma.clients import ChromaCollection
     from memory_retrievers.backends.embeddings import AnyEmbedder, LangChainEmbeddings
     from memory_retrievers.models.selection import Vector
 
@@ -27,62 +28,7 @@ _MAX_CONDITIONS: Final = 100  # Chroma evaluates them for every row; nobody writ
 
 Metadata: TypeAlias = Mapping[str, object]
 Where: TypeAlias = dict[str, Any]  # which rows, as Chroma's ``get`` takes it
-Include: TypeAlias = "list[Literal['documents', 'embeddings', 'metadatas', 'distances', 'uris', 'data']]"
-
-_EVERYTHING: Final[Include] = ["documents", "metadatas", "embeddings"]
-
-
-class Collection(Protocol):
-    """Structural type of ``chromadb.Collection``, embedded or remote; only write-through uses the last two methods."""
-
-    @property
-    def id(self) -> object:
-        """Unique id."""
-
-    @property
-    def name(self) -> str:
-        """Human-readable name."""
-
-    def count(self) -> int:
-        """Count the rows."""
-
-    def get(
-        self,
-        ids: list[str] | None = None,
-        where: Where | None = None,
-        *,
-        limit: int | None = None,
-        offset: int | None = None,
-        include: Include = ...,
-    ) -> Mapping[str, Any]:
-        """Read rows in the order in which they were inserted.
-
-        Args:
-            ids: Ids of the rows to read; None reads all.
-            where: Filter by metadata; None filters nothing.
-            limit: Maximum number of rows; None sets no limit.
-            offset: Number of rows to skip; None skips none.
-            include: Columns to read.
-        """
-
-    def upsert(
-        self,
-        ids: list[str],
-        embeddings: list[Sequence[float] | Sequence[int]],
-        metadatas: list[Mapping[str, Any]],
-        documents: list[str] | None,
-    ) -> None:
-        """Write rows, replacing those of the same ids.
-
-        Args:
-            ids: Ids of the n rows.
-            embeddings: Their vectors, shape (n, d).
-            metadatas: Their metadata, merged into what is stored; None as a value deletes a key.
-            documents: Their texts; None leaves them as they are.
-        """
-
-    def delete(self, ids: list[str]) -> object:
-        """Delete rows; ids that do not exist are ignored."""
+Collection: TypeAlias = "ChromaCollection"  # embedded or remote; only write-through uses upsert and delete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +122,12 @@ def read(
         offset: Number of rows to skip; None skips none.
     """
     with reached(collection):
-        found = collection.get(
-            ids=None if ids is None else list(ids), where=where, limit=limit, offset=offset, include=list(_EVERYTHING)
+        found: Any = collection.get(
+            ids=None if ids is None else list(ids),
+            where=where,
+            limit=limit,
+            offset=offset,
+            include=["documents", "metadatas", "embeddings"],
         )
         return [
             SourceRow(id=row, document=document, metadata=metadata or {}, vector=np.asarray(vector, dtype="<f4"))
@@ -196,7 +146,7 @@ def count(collection: Collection, where: Where | None) -> int:
 def metadata_of(collection: Collection, ids: Sequence[str]) -> dict[str, Metadata]:
     """Read the metadata of those of the given ids that exist."""
     with reached(collection):
-        found = collection.get(ids=list(ids), include=["metadatas"])
+        found: Any = collection.get(ids=list(ids), include=["metadatas"])
         return {row: metadata or {} for row, metadata in zip(found["ids"], found["metadatas"], strict=True)}
 
 
@@ -209,7 +159,7 @@ def missing(collection: Collection, ids: Sequence[str], where: Where | None = No
         where: Filter by metadata; None filters nothing.
     """
     with reached(collection):
-        present = set(cast("list[str]", collection.get(ids=list(ids), where=where, include=[])["ids"]))
+        present = set(collection.get(ids=list(ids), where=where, include=[])["ids"])
     return [row for row in ids if row not in present]
 
 
