@@ -81,7 +81,7 @@ def _fill(server: PostgresServer, name: str, memories: int) -> int:
 def _index(url: str) -> None:
     ledger = SQLLedger(Database(url))
     try:
-        HNSWVectorIndex(ledger, exact_limit=0).make(DIMENSION)
+        HNSWVectorIndex(ledger, database=ledger.database, exact_limit=0).make(DIMENSION)
     finally:
         ledger.close()
 

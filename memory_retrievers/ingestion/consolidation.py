@@ -218,7 +218,9 @@ class FactConsolidator:
                 invalidated=self._invalidated(plan, new={fact.id for fact in facts}, scope=scope),
             )
             for episode in episodes:
-                self._mark(episode, plan)
+                now = self._store.ledger.get(scope=scope, id=episode.id)  # a review may have changed it since
+                if now is not None:
+                    self._store.ledger.replace(now.model_copy(update={"consolidated_at": plan.at}))
 
         self._store.put(list(plan.new.values()), together=write_the_rest)
         return report
@@ -260,12 +262,6 @@ class FactConsolidator:
             event = MemoryEventType.INVALIDATED if successor is None else MemoryEventType.SUPERSEDED
             self._store.ledger.events.note([fact.key], event, at=plan.at)
         return tuple(fact for fact, _ in leaving)
-
-    def _mark(self, episode: EpisodicMemory, plan: FactWrites) -> None:
-        # read again, for a review may have changed it since
-        now = self._store.ledger.get(scope=episode.scope, id=episode.id)
-        if now is not None:
-            self._store.ledger.replace(now.model_copy(update={"consolidated_at": plan.at}))
 
 
 @dataclass(slots=True, kw_only=True)

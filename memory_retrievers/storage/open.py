@@ -175,12 +175,8 @@ def network_file_system(place: Path, mounts: str) -> str | None:
         # Of two mounts at one place the later one lies above the other.
         if (at == place or at in place.parents) and len(at.parts) >= longest:
             found, longest = kinds[0], len(at.parts)
-    return found if found is not None and _is_network(found) else None
-
-
-def _is_network(kind: str) -> bool:
-    outer, _, inner = kind.partition(".")
-    return kind in _NETWORK or (outer in {"fuse", "fuseblk"} and inner in _NETWORK_BY_FUSE)
+    outer, _, inner = (found or "").partition(".")
+    return found if found in _NETWORK or (outer in {"fuse", "fuseblk"} and inner in _NETWORK_BY_FUSE) else None
 
 
 def _projected(parts: ResolvedOptions, ledger: SQLLedger, *, folder: Path | None) -> ExactVectorIndex:

@@ -79,17 +79,12 @@ class StoreOptions(TypedDict, total=False):
     tools: ToolSettings | None
 
 
+@dataclass(frozen=True)
 class SystemClock:
     """The system clock; all instances are equal."""
 
     now = staticmethod(partial(datetime.now, UTC))
     """Return the current time in UTC."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SystemClock)
-
-    def __hash__(self) -> int:
-        return hash(SystemClock)
 
 
 def chosen_embedder(embedder: AnyEmbedder | None, *, embedder_id: str | None) -> Embedder:

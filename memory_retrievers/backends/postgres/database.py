@@ -169,7 +169,9 @@ class Database(sql.Database):
         self.require_writable()
         begun = self._local.reading
         if begun is not None and begun.in_transaction:
-            self._require_room(scopes)
+            held = self._local.scopes
+            if held and not held.issuperset(scopes):
+                raise ConfigurationError("a transaction may only change the scopes that it was begun for")
             with wrapped(), _joined(begun):
                 yield begun
             return
@@ -319,11 +321,6 @@ class Database(sql.Database):
 
     def _key_of(self, scope: str, *, purpose: str = "writing") -> int:
         return _hashed(f"{self._key}/{purpose}/{scope}")
-
-    def _require_room(self, scopes: Sequence[str]) -> None:
-        held = self._local.scopes
-        if held and not held.issuperset(scopes):
-            raise ConfigurationError("a transaction may only change the scopes that it was begun for")
 
 
 @cache

@@ -186,7 +186,7 @@ class Intake:
                     self._counts["unchanged"] += 1
                 elif isinstance(stored := memory_of(row, self._adoption, self._store), Skip):
                     self._skip(row, stored)
-                elif held is not None and (before := self._in_place(held, stored)) is not None:
+                elif held is not None and (before := self._memory(held)).scope == stored.memory.scope:
                     self._overwrite(row, before, stored)
                     self._counts["updated"] += 1
                 else:
@@ -205,11 +205,6 @@ class Intake:
             for held in self._rows.known(ids).values():
                 self._remove(held)
                 self._counts["forgotten"] += 1
-
-    def _in_place(self, held: AdoptedRow, stored: StoredMemory) -> AnyMemory | None:
-        """Return the memory of a row, unless the row has moved to another scope."""
-        before = self._memory(held)
-        return before if before.scope == stored.memory.scope else None
 
     def _overwrite(self, row: SourceRow, before: AnyMemory, stored: StoredMemory) -> None:
         text = "summary" if isinstance(before, EpisodicMemory) else "fact"
