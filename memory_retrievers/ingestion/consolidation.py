@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import uuid_utils
 
-from memory_retrievers.backends.language_models.structured import asked, shown_length
+from memory_retrievers.backends.language_models.structured import shown_length, with_checks
 from memory_retrievers.ingestion.facts import (
     Action,
     FactChange,
@@ -120,7 +120,7 @@ class FactConsolidator:
             return []
         schema = answer_type(tuple(self._settings.categories))
         question = user_prompt(known, episodes, zone=self._retriever.zone)
-        answer = asked(self._language_model, system_prompt(self._settings), question, schema)
+        answer = with_checks(self._language_model).generate(system_prompt(self._settings), question, schema)
         changes = parse_changes(answer.facts, known=known, episodes=episodes, scope=scope)
         admitted = (change.admitted_by(self._store.admitted) for change in changes)
         return [change for change in admitted if change is not None]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memory_retrievers import fsrs
-from memory_retrievers.backends.language_models.structured import MAX_MESSAGE_LENGTH, Answer, asked, bullets, cut
+from memory_retrievers.backends.language_models.structured import MAX_MESSAGE_LENGTH, Answer, bullets, cut, with_checks
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import EpisodicMemory, MemoryKey, Rating, scopes
 from memory_retrievers.models.fields import microseconds
@@ -268,7 +268,7 @@ class LanguageModelJudge:
             embed: Not used here; gives texts' vectors of shape (texts, d) to other judges.
         """
         question = user_prompt(conversation, memories)
-        answer = asked(self._language_model, SYSTEM_PROMPT, question, ReviewAnswer)
+        answer = with_checks(self._language_model).generate(SYSTEM_PROMPT, question, ReviewAnswer)
         presented = {memory.id.casefold(): memory.id for memory in memories}
         ratings: dict[str, Rating] = {}
         for each in answer.ratings:

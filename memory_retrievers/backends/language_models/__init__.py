@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from memory_retrievers.backends.language_models.structured import (
     CheckedLanguageModel,
     UnusableAnswerError,
-    checked_model,
     in_plain_words,
+    with_checks,
 )
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.protocols import LanguageModel
@@ -124,7 +124,7 @@ def adapt(model: AnyLanguageModel) -> LanguageModel:
         ask, ask_again = partial(_ask_llama_index, model), partial(_ask_llama_index_plainly, model)
         return CheckedLanguageModel(ask, ask_again, name=name)
     if callable(getattr(model, "generate", None)):
-        return checked_model(model)
+        return with_checks(model)
     raise ConfigurationError(
         f"{name} is no language model: give a LangChain chat model, a LlamaIndex LLM, or an object "
         "with generate(system, user, schema)"

@@ -166,26 +166,14 @@ class CheckedLanguageModel:
         return checked(answer, schema)
 
 
-def checked_model(model: LanguageModel) -> CheckedLanguageModel:
-    """The model with its answers checked, whoever made it; one that is checked already is given back as it is."""
+def with_checks(model: LanguageModel) -> CheckedLanguageModel:
+    """The model with its answers checked, since a user's may return anything; a checked one is given back as it is."""
     if isinstance(model, CheckedLanguageModel):
         return model
     name = type(model).__qualname__
     if not callable(generate := getattr(model, "generate", None)):
         raise ConfigurationError(f"{name} is no language model: give an object with generate(system, user, schema)")
     return CheckedLanguageModel(generate, generate, name=name)
-
-
-def asked(language_model: LanguageModel, system: str, user: str, schema: type[AnswerT]) -> AnswerT:
-    """Ask a model as :meth:`CheckedLanguageModel.generate` does, since a user's own may return anything.
-
-    Args:
-        language_model: The model to ask.
-        system: The system prompt.
-        user: The user prompt.
-        schema: Pydantic model that the answer must fit.
-    """
-    return checked_model(language_model).generate(system, user, schema)
 
 
 def in_plain_words(system: str, schema: type[BaseModel]) -> str:
