@@ -149,7 +149,7 @@ def test_a_wide_search_asks_the_index_and_finds_nearly_all_that_an_exact_one_fin
     recalls = []
     for query in queries:
         exact = ExactVectorIndex(ledger).search(query, selection, limit=50)
-        found = index._nearest(query, selection, 50)
+        found = index._approximate(query, selection, 50)
         assert found.scores == sorted(found.scores, reverse=True)
         recalls.append(len({*exact.passages} & {*found.passages}) / 50)
     assert np.mean(recalls) >= 0.95
