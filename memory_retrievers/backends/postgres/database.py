@@ -222,6 +222,15 @@ class Database(sql.Database):
             finally:
                 self._local.reading = None
 
+    def states_read(self) -> sql.States | None:
+        """See ``sql.connection.Database``."""
+        begun: Connection | None = self._local.reading
+        return None if begun is None else begun.states
+
+    def _require_own_process(self) -> None:
+        if self._process != os.getpid():
+            raise ConfigurationError("this memory was opened before a fork, in the parent: open it again in the child")
+
     @contextmanager
     def alone(self, purpose: str, *, waits: bool = False) -> Iterator[Connection | None]:
         """See ``sql.connection.Database``; yields the session that holds the lock, which goes with it."""

@@ -134,7 +134,7 @@ class _OfThread(threading.local):
 
 
 class Database(Protocol):
-    """The database of a ledger; safe to use from several threads."""
+    """The database of a ledger; safe to use from several threads. What every search calls, each has in its own file."""
 
     home: Path | None = None  # the directory that its files are in, if there is one
     answers_at_once: bool  # whether it works within this process, so that its threads may take turns
@@ -158,9 +158,7 @@ class Database(Protocol):
             raise ConfigurationError(READ_ONLY)
 
     def _require_own_process(self) -> None:
-        # before any lock is touched: another thread of the parent may have held it at the fork
-        if self._process != os.getpid():
-            raise ConfigurationError("this memory was opened before a fork, in the parent: open it again in the child")
+        """Raise an error after a fork; before any lock is touched, which a thread of the parent may have held then."""
 
     def write(self, *scopes: str) -> AbstractContextManager[Connection]:
         """Open a write transaction: committed at the end, rolled back on any exception.
@@ -191,8 +189,6 @@ class Database(Protocol):
 
     def states_read(self) -> States | None:
         """States found in the :meth:`reading` or transaction of this thread, see ``Connection.states``."""
-        begun: Connection | None = self._local.reading
-        return None if begun is None else begun.states
 
     def alone(self, purpose: str, *, waits: bool = False) -> AbstractContextManager[object]:
         """Hold the lock of a name, which no transaction waits for; yields nothing true if another holds it.

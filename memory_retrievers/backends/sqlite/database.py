@@ -147,6 +147,15 @@ class Database(sql.Database):
             return nullcontext()
         return self._reader({} if known is None else known)
 
+    def states_read(self) -> sql.States | None:
+        """See ``sql.connection.Database``."""
+        begun: Connection | None = self._local.reading
+        return None if begun is None else begun.states
+
+    def _require_own_process(self) -> None:
+        if self._process != os.getpid():
+            raise ConfigurationError("this memory was opened before a fork, in the parent: open it again in the child")
+
     @contextmanager
     def _reader(self, states: sql.States | None = None) -> Iterator[Connection]:
         """A connection of the pool, for one thread at a time; with states all that the thread reads is read by it."""
