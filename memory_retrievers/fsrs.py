@@ -38,19 +38,15 @@ class FsrsState:
     difficulty: float  # how hard it is to make the memory more stable; from 1 to 10
 
 
-def initial_state(rating: Rating = Rating.GOOD, *, surprise: float = 0.0) -> FsrsState:
-    """Return the state of a new memory; a surprising one lasts up to half as long again.
-
-    Args:
-        rating: The rating its first review would have had.
-        surprise: From 0 to 1; what lies outside is clamped.
+def initial_state(*, surprise: float = 0.0) -> FsrsState:
+    """Return the state of a new memory; a surprise of 1 lets it last half as long again. It is clamped to 0 to 1.
 
     >>> initial_state(surprise=0.9)
     FsrsState(stability=3.344425, difficulty=2.118103970459016)
     """
     import fsrs
 
-    card, _ = _scheduler().review_card(fsrs.Card(card_id=0), _py_fsrs_rating(rating), _EPOCH)
+    card, _ = _scheduler().review_card(fsrs.Card(card_id=0), fsrs.Rating.Good, _EPOCH)
     fresh = _state_of(card)
     boost = 1 + SURPRISE_BOOST * min(max(surprise, 0.0), 1.0)
     return FsrsState(stability=_clamped_stability(fresh.stability * boost), difficulty=fresh.difficulty)
@@ -103,7 +99,8 @@ def apply_rating(state: FsrsState, rating: Rating, *, elapsed_days: float) -> Fs
         last_review=_EPOCH,
     )
     whole_days = int(min(max(elapsed_days, 0.0), MAX_ELAPSED_DAYS))
-    reviewed, _ = _scheduler().review_card(card, _py_fsrs_rating(rating), _EPOCH + timedelta(days=whole_days))
+    grade = fsrs.Rating[Rating(rating).name.title()]
+    reviewed, _ = _scheduler().review_card(card, grade, _EPOCH + timedelta(days=whole_days))
     if rating == Rating.HARD and whole_days == 0:
         reviewed.stability = _hard_on_the_same_day(cast("float", card.stability))
     return _state_of(reviewed)
@@ -122,12 +119,6 @@ def _hard_on_the_same_day(stability: float) -> float:
     weights = _scheduler().parameters
     grade_from_good = -1
     return math.exp(weights[17] * (grade_from_good + weights[18])) * math.pow(stability, 1 - weights[19])
-
-
-def _py_fsrs_rating(rating: Rating) -> fsrs.Rating:
-    import fsrs
-
-    return fsrs.Rating[Rating(rating).name.title()]
 
 
 def _state_of(card: fsrs.Card) -> FsrsState:

@@ -12,7 +12,7 @@ def kept_passages(look):
     """The ids of the passages whose terms or vectors snapshots keep."""
     kept = look.ledger.snapshots.kept()
     arrays = [array for snapshot in kept for array in (snapshot.ids, *(block.ids for block in blocks(snapshot)))]
-    with_tokens = {passage for snapshot in kept for value in tokens(snapshot) for passage in value.passages}
+    with_tokens = {passage for snapshot in kept for value in tokens(snapshot) for passage in value._tokens}
     return with_tokens.union(passage for array in arrays for passage in array.tolist())
 
 

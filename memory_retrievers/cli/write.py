@@ -287,9 +287,9 @@ def _demo(
     scope_paths.parse(scope)
     with to_fill(store, embedder=embedder) as memory:
         _load_samples_once(memory, scope)
-        for question in samples.QUESTIONS:
-            result = memory.retrieve(question.text, scope=scope, episodic_limit=2, semantic_limit=2, record=False)
-            print_text(f"# {question.text}\n\n{question.shows}\n\n{result.to_markdown() or NO_MEMORIES}\n")
+        for question, shown in samples.QUESTIONS.items():
+            result = memory.retrieve(question, scope=scope, episodic_limit=2, semantic_limit=2, record=False)
+            print_text(f"# {question}\n\n{shown}\n\n{result.to_markdown() or NO_MEMORIES}\n")
     place = f"--store {shlex.quote(str(store))} --scope {shlex.quote(scope)}"
     name = "memory-retrievers"
     if Path(sys.argv[0]).stem == name and shutil.which(name) is None:  # as in an environment that is not activated

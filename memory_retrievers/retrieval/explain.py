@@ -85,33 +85,17 @@ Reason: TypeAlias = tuple[Outcome, str]
 """Outcome of a retrieval for one memory, and the reason as a sentence."""
 
 
-def before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> Reason | None:
-    """Decide from the record alone whether a memory is excluded.
-
-    Args:
-        memory: The record.
-        request: The request.
-        now: The moment of the retrieval, for expiry.
-
-    Returns:
-        The reason for the exclusion; None if the record is no obstacle.
-    """
+def _before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> Reason | None:
+    """Explain what of its record leaves a memory out; None if nothing does."""
     if memory.has_expired(now):
         assert memory.expires_at is not None  # noqa: S101 - else it had not
         return Outcome.EXPIRED, f"It expired at {iso(memory.expires_at)}."
     if not holds(memory, as_of=request.as_of):
         return _invalid(memory, request.as_of)
-    if (obstacle := _obstacle(memory, request)) is not None:
-        return obstacle
-    is_fact = memory.kind is Kind.SEMANTIC
-    if not (request.semantic_limit if is_fact else request.episodic_limit):
-        unwanted = "No facts were asked for" if is_fact else "No episodes were asked for"
-        return Outcome.NOT_ASKED_FOR, f"{unwanted}: the limit is 0."
-    return None
+    return _left_out(memory, request)
 
 
-def _obstacle(memory: AnyMemory, request: RetrievalRequest) -> Reason | None:
-    """Explain what of the request alone leaves a memory out; None if nothing does."""
+def _left_out(memory: AnyMemory, request: RetrievalRequest) -> Reason | None:
     if isinstance(memory, SemanticMemory) and request.category not in {None, memory.category}:
         return Outcome.OTHER_CATEGORY, f"It is of category {memory.category}; only {request.category} was asked for."
     if request.has_before_it(memory):
@@ -122,11 +106,13 @@ def _obstacle(memory: AnyMemory, request: RetrievalRequest) -> Reason | None:
     filtered = request.filters.obstacle(memory)
     if filtered is not None:
         return Outcome.FILTERED, f"It does not pass the filter by {filtered}."
+    is_fact = memory.kind is Kind.SEMANTIC
+    if not (request.semantic_limit if is_fact else request.episodic_limit):
+        return Outcome.NOT_ASKED_FOR, f"No {'facts' if is_fact else 'episodes'} were asked for: the limit is 0."
     return None
 
 
-def unindexed(memory: AnyMemory) -> Reason:
-    """Explain that a memory has no passages to be found by."""
+def _unindexed(memory: AnyMemory) -> Reason:
     if isinstance(memory, EpisodicMemory) and memory.is_open:
         return (
             Outcome.STILL_OPEN,
@@ -137,15 +123,14 @@ def unindexed(memory: AnyMemory) -> Reason:
     return Outcome.NOT_INDEXED, "It was stored as a value that is not to be indexed."
 
 
-def not_a_candidate(evidence: Evidence, depth: int) -> Reason:
-    """Explain that a searchable memory is not among the candidates, ``depth`` of each index."""
+def _not_a_candidate(evidence: Evidence, depth: int) -> Reason:
     shared = f"shares {', '.join(evidence.words)}" if evidence.words else "shares no word"
     candidates = f"the candidates, which are the {depth} nearest and the {depth} best by words"
     cosine = f"its cosine is {evidence.cosine:.3f}"
     return Outcome.NOT_A_CANDIDATE, f"It is not among {candidates}: {cosine}, and it {shared}."
 
 
-def after_search(memory: ExplainedMemory, trace: Trace) -> Reason:
+def _after_search(memory: ExplainedMemory, trace: Trace) -> Reason:
     """Explain why a candidate is not returned."""
     final, limit = trace.rankings[Kind(memory.kind)].final, trace.plan.limits[Kind(memory.kind)]
     place = f"place {memory.rank} of {len(final)}"
@@ -216,23 +201,23 @@ def explain_missing(
     now = store.now().astimezone(request.zone(settings))
     memory = _found(store, id, request)
     # 1. excluded by its record
-    outcome = before_search(memory, request, now=now)
+    outcome = _before_search(memory, request, now=now)
     if outcome is not None:
         return _absence(memory, request, outcome)
     # 2. excluded for want of passages
     plan = RetrievalPlan.of(request, store=store, now=now, settings=settings)
     row = _row(store, memory, plan, settings=settings)
     if row is None:
-        return _absence(memory, request, unindexed(memory))
+        return _absence(memory, request, _unindexed(memory))
     # 3. dropped by a stage of the search
     trace = _trace(store, plan, settings=settings, about=(memory.kind, row))
     evidence, explained = trace.evidence.get(row, NO_EVIDENCE), trace.explain(row, memory)
     if explained is None:
-        outcome = not_a_candidate(evidence, settings.candidate_depth)
+        outcome = _not_a_candidate(evidence, settings.candidate_depth)
     elif row in trace.returned[memory.kind]:
         outcome = Outcome.RETURNED, f"It is returned, at place {explained.rank} of its kind."
     else:
-        outcome = after_search(explained, trace)
+        outcome = _after_search(explained, trace)
     absence = _absence(memory, request, outcome)
     return replace(absence, cosine=evidence.cosine, words=evidence.words, memory=explained)
 
@@ -252,10 +237,10 @@ def _trace(
             if not rows:
                 continue
             if isinstance(known, Candidates) and np.isin(rows, known.layout.memories).all():
-                evidence |= evidence_of(known, plan, rows)
+                evidence |= _evidence_of(known, plan, rows)
             else:  # ranked lists have no arrays, and not every memory is a candidate
                 named = candidates_then(store, plan, kind, vector=vector, memories=rows)
-                evidence |= evidence_of(named, plan, rows)
+                evidence |= _evidence_of(named, plan, rows)
         stages = {kind: trace_of(each.fused) for kind, each in rankings.items()}
         memories = load(store, candidates, list(chain(*returned.values())), as_of=plan.request.as_of)
         return Trace(plan, rankings, returned, stages, evidence, memories)
@@ -295,14 +280,8 @@ def _row(store: MemoryStore, memory: AnyMemory, plan: RetrievalPlan, *, settings
     return next((row for row, namesake in namesakes.items() if namesake.scope == memory.scope), None)
 
 
-def evidence_of(candidates: Candidates, plan: RetrievalPlan, rows: Sequence[int]) -> dict[int, Evidence]:
-    """Match some candidates with the query, by row; those that are not among the candidates are left out.
-
-    Args:
-        candidates: The candidates of one kind.
-        plan: The search plan, with the query.
-        rows: The memories, as rows of the ledger.
-    """
+def _evidence_of(candidates: Candidates, plan: RetrievalPlan, rows: Sequence[int]) -> dict[int, Evidence]:
+    """Match some memories with the query, by row; those that are not among the candidates are left out."""
     if not len(candidates):
         return {}
     terms = list(dict.fromkeys(plan.question.terms))

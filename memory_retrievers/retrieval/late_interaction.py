@@ -74,11 +74,6 @@ class KeptTokens:
             self._tokens |= tokens
             self._size += size
 
-    @property
-    def passages(self) -> list[int]:
-        """The passages whose token vectors are kept."""
-        return list(self._tokens)
-
 
 def by_tokens(
     store: MemoryStore, found: Mapping[Kind, Candidates | RankedLists], asked: Embedded
@@ -185,27 +180,19 @@ def token_nearness(
         tokens = iter([read[each] for each in ids])
         texts = [_vectors(islice(tokens, len(each)), question) for each in together]
         sums, of_terms = max_sim(question, texts, candidates.statistics, fade=kind is Kind.EPISODIC)
-        sums = sums + PAIR_SHARE * neighbours_near(candidates, together, read)
+        sums = sums + PAIR_SHARE * _neighbours_near(candidates, together, read)
         messages = BestMessages(best, list(tokens)) if len(best) else None
         near[kind] = sums - np.minimum.reduce(sums, initial=np.inf), of_terms, messages
     return near
 
 
-def neighbours_near(
+def _neighbours_near(
     candidates: Candidates, memories: Sequence[NDArray[np.int64]], read: Mapping[int, PassageTokens]
 ) -> Floats:
-    """Share of the question's pairs of neighbouring words that are near each other in a message too, by idf.
+    """Share of the question's pairs of neighbouring words, by idf, that are near each other in a passage of a memory.
 
-    A word is there in any of its forms. Nothing counts in a message too short for any two terms to be apart: there it
-    says no more than that both are in it.
-
-    Args:
-        candidates: The candidates.
-        memories: The indexes of passages of each of k memories.
-        read: These passages by their ids.
-
-    Returns:
-        That of the best passage of each memory, shape (k,), 0 to 1.
+    That is of the best message among the given passages of each of k memories, shape (k,), 0 to 1. A word is there in
+    any of its forms. Nothing counts in a message too short for any two terms to be apart.
     """
     statistics, none = candidates.statistics, np.zeros(len(memories))
     words: dict[str, list[int]] = {}  # the rows of the forms of each that any passage has, in the order of the question

@@ -107,9 +107,8 @@ class RenderPlan:
 def detailed_messages(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> frozenset[int]:
     """Positions of the messages that a level renders of an episode: all or none, and of an open one its excerpts."""
     if episode.memory.is_open or shows_turns(episode, detail=detail):
-        return matching_messages(episode)
-    detailed = tells_details(detail, rank=episode.rank, key_moment=episode.memory.is_key_moment)
-    return frozenset(range(len(episode.memory.messages))) if detailed else frozenset()
+        return _matching_messages(episode)
+    return frozenset(range(len(episode.memory.messages)) if _shows_all(episode, detail) else ())
 
 
 def shows_turns(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> bool:
@@ -117,36 +116,27 @@ def shows_turns(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel
 
     A key moment that the level renders whole keeps its summary, and so does an episode of which no message matched.
     """
-    memory = episode.memory
-    if memory.summary_by is not SummaryBy.RULES or detail is not DetailLevel.AUTO:
+    if episode.memory.summary_by is not SummaryBy.RULES or detail is not DetailLevel.AUTO:
         return False
-    return bool(matching_messages(episode)) and not tells_details(
-        detail, rank=episode.rank, key_moment=memory.is_key_moment
-    )
+    return bool(_matching_messages(episode)) and not _shows_all(episode, detail)
 
 
 MOST_EXCERPTS: Final = 10  # number of messages that are rendered in place of a summary
 _LEAST_SHARE: Final = 0.5  # least score of such a message relative to the best one
 
 
-def matching_messages(episode: RetrievedMemory[EpisodicMemory]) -> frozenset[int]:
+def _matching_messages(episode: RetrievedMemory[EpisodicMemory]) -> frozenset[int]:
     """Positions of the messages of an episode that match best; they stand in place of a summary."""
     least = _LEAST_SHARE * max((match.score for match in episode.matches), default=0.0)
-    there = range(len(episode.memory.messages))
-    matching = (match for match in episode.matches if match.score >= least)
-    best = [place for match in matching for place in match.messages if place in there]
+    matching = (place for match in episode.matches if match.score >= least for place in match.messages)
+    best = [place for place in matching if 0 <= place < len(episode.memory.messages)]
     return frozenset(best[:MOST_EXCERPTS])
 
 
-def tells_details(detail: DetailLevel, *, rank: int, key_moment: bool) -> bool:
-    """True if an episode is rendered with all its messages (the table of specification §2.6); never for excerpts.
-
-    Args:
-        detail: Level of detail.
-        rank: Rank of the episode, from 1.
-        key_moment: True for a key moment.
-    """
-    return detail == DetailLevel.HIGH or (key_moment and rank <= _DETAILED_RANKS.get(detail, 0))
+def _shows_all(episode: RetrievedMemory[EpisodicMemory], detail: DetailLevel) -> bool:
+    """True if an episode is rendered with all its messages (the table of specification §2.6); never for excerpts."""
+    is_among_first = episode.rank <= _DETAILED_RANKS.get(detail, 0)
+    return detail is DetailLevel.HIGH or (is_among_first and episode.memory.is_key_moment)
 
 
 NO_MEMORIES = "No relevant memories found."  # answer of a tool in place of an empty block

@@ -50,7 +50,7 @@ class RankingByRank:
     @cached_property
     def scores(self) -> dict[int, float]:
         """Score of each, above 0 and at most 1."""
-        most = best_possible(self._weights, k=self.settings.rrf_k)
+        most = sum(self._weights) / (self.settings.rrf_k + 1)  # of a memory that is first in both lists
         return {row: self._fused[row] / most for row in self.rows}
 
     def leading(self, limit: int, *, share: float) -> dict[int, float]:
@@ -120,8 +120,3 @@ def reciprocal_rank_fusion(
         for rank, item in enumerate(items, start=1):
             fused[item] = fused.get(item, 0.0) + weight / (k + rank)
     return fused
-
-
-def best_possible(weights: Sequence[float], *, k: int) -> float:
-    """Score of an item that is first in every list: the upper bound that scores are shown relative to."""
-    return sum(weights) / (k + 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial, reduce
-from itertools import islice
+from itertools import chain, islice
 from sys import float_info
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -115,15 +115,8 @@ def score(
     return Scored(candidates, stages, total, bm25, question, planned)
 
 
-def without_repetition(scored: Scored, weight: float, *, limit: int, texts: ReadTexts) -> Scored:
-    """Let an episode count less whose best message a newer one repeats: else what was often asked hides its answer.
-
-    Args:
-        scored: The scored episodes.
-        weight: Share of their score that such passages lose, 0 to 1.
-        limit: How many episodes are wanted.
-        texts: Reads the texts of passages.
-    """
+def _without_repetition(scored: Scored, weight: float, *, limit: int, texts: ReadTexts) -> Scored:
+    """Take a share of the score from episodes whose best message a newer one repeats: a question hides its answer."""
     found = features.repeated(scored.candidates, scored.passages, limit=limit, texts=texts) if weight else None
     if found is None:
         return scored
@@ -282,8 +275,7 @@ def rank(
         for kind, each, by_tokens in _by_tokens(fused, final, settings):
             fused[kind], final[kind] = each, by_tokens
         best = {kind: each[: plan.limits[kind]] for kind, each in final.items()}
-        facts, episodes = joint_cut(best.get(Kind.SEMANTIC, []), best.get(Kind.EPISODIC, []), plan.request.limit)
-        kept = {Kind.SEMANTIC: facts, Kind.EPISODIC: episodes}
+        kept = best if plan.request.limit is None else _joint_cut(best, plan.request.limit)
         return {kind: Ranking(each, final[kind], kept[kind]) for kind, each in fused.items()}
 
 
@@ -309,7 +301,7 @@ def _fuse(
             asks_of_a_time = asked.dates or asked.periods or scored.is_by_time  # an older one may be what is meant
             if kind is Kind.EPISODIC and each.layout.has_messages and not asks_of_a_time:
                 limit = max(plan.limits[kind], MEASURED)
-                scored = without_repetition(scored, settings.repetition_weight, limit=limit, texts=ledger.texts)
+                scored = _without_repetition(scored, settings.repetition_weight, limit=limit, texts=ledger.texts)
             fused[kind] = RankingByScore(scored)
     return {**fused, **normalise_across_kinds(fused, dense_weight=settings.dense_weight)}
 
@@ -337,10 +329,10 @@ def _forget(
         return [Ranked(row, score) for row, score in islice(fused.leading(limit, share=1.0).items(), limit)]
     # Forgetting takes at most this share of a score: what is below that of the last of the best cannot pass it.
     scores = fused.leading(limit, share=1 - decay_weight)
-    retrievability = retrievabilities(
+    retrievability = _retrievabilities(
         ledger.forgetting_states(list(scores)), now=plan.selections[kind].now, settings=settings
     )
-    return apply_decay(scores, retrievability=retrievability, decay_weight=decay_weight, limit=limit)
+    return _apply_decay(scores, retrievability=retrievability, decay_weight=decay_weight, limit=limit)
 
 
 def _by_tokens(
@@ -367,7 +359,7 @@ def _by_tokens(
             yield kind, anew, final[kind]
             continue
         scores = np.minimum(anew.sums[first] * anew.unit, anew.kind_weight).tolist()
-        ordered = apply_decay(
+        ordered = _apply_decay(
             dict(zip(rows, scores, strict=True)),
             retrievability={each.row: each.retrievability for each in final[kind][:MEASURED]},
             decay_weight=settings.decay_weight,
@@ -377,16 +369,10 @@ def _by_tokens(
         yield kind, anew, [*ordered, *others]
 
 
-def retrievabilities(
+def _retrievabilities(
     states: Mapping[int, ForgettingState], *, now: datetime, settings: RetrievalSettings
 ) -> dict[int, float]:
-    """Retrievability of each episode now, 0 to 1 (specification §2.4).
-
-    Args:
-        states: Stability in days and last review in microseconds since 1970, by row.
-        now: The moment to reckon for.
-        settings: ``whole_days`` rounds elapsed time down to days.
-    """
+    """Retrievability of each episode now, 0 to 1, by row (specification §2.4)."""
     moment, whole_days = (now - EPOCH) // MICROSECOND, settings.whole_days
     return {
         row: fsrs.retrievability(fsrs.elapsed_days(moment - reviewed, whole_days=whole_days), stability)
@@ -394,22 +380,13 @@ def retrievabilities(
     }
 
 
-def apply_decay(
+def _apply_decay(
     scores: Mapping[int, float], *, retrievability: Mapping[int, float], decay_weight: float, limit: int
 ) -> list[Ranked]:
     """Weigh scores by retrievability, and take the best ``limit`` memories, best first.
 
     ``final = score × (1 − w × (1 − R))``: with w = 1 this is the specification's ``rrf × R`` (§2.3, §2.5). Facts do
     not decay: where nothing is known, R = 1. Ties keep the order of ``scores``.
-
-    Args:
-        scores: Score of each candidate, as a row of the ledger, before forgetting; best first.
-        retrievability: R of each, 0 to 1; a missing row counts as 1.
-        decay_weight: The weight w of forgetting, 0 to 1.
-        limit: Number of memories wanted, 0 or more.
-
-    Returns:
-        The memories with their final scores.
     """
     known = {row: retrievability.get(row, 1.0) for row in scores}
     final = {row: score * (1 - decay_weight * (1 - known[row])) for row, score in scores.items()}
@@ -417,22 +394,8 @@ def apply_decay(
     return [Ranked(row, final[row], known[row]) for row in best]
 
 
-def joint_cut(semantic: list[Ranked], episodic: list[Ranked], limit: int | None) -> tuple[list[Ranked], list[Ranked]]:
-    """Cut both kinds to the best ``limit`` together; at equal scores facts come first.
-
-    Args:
-        semantic: Ranked facts, best first.
-        episodic: Ranked episodes, best first.
-        limit: Number of memories of both kinds; None keeps all.
-
-    Returns:
-        The facts and the episodes that remain, best first.
-    """
-    if limit is None or len(semantic) + len(episodic) <= limit:
-        return semantic, episodic
-    together = sorted((*semantic, *episodic), key=lambda ranked: -ranked.score)[:limit]
+def _joint_cut(best: Mapping[Kind, list[Ranked]], limit: int | None) -> dict[Kind, list[Ranked]]:
+    """Cut both kinds, facts first, to the best ``limit`` together; at equal scores facts come first."""
+    together = sorted(chain.from_iterable(best.values()), key=lambda ranked: -ranked.score)[:limit]
     kept = {ranked.row for ranked in together}
-    return (
-        [ranked for ranked in semantic if ranked.row in kept],
-        [ranked for ranked in episodic if ranked.row in kept],
-    )
+    return {kind: [ranked for ranked in each if ranked.row in kept] for kind, each in best.items()}

@@ -19,7 +19,7 @@ from typing import Final
 
 from memory_retrievers.models.memories import ContentType
 from memory_retrievers.settings import IngestionSettings
-from memory_retrievers.text.analysis import MAX_WORD_LENGTH, analyze, without_accents
+from memory_retrievers.text.analysis import analyze, without_accents
 from memory_retrievers.text.languages import CHANGE_WORDS, COMMON_WORDS, ONE_AT_A_TIME, tells_change
 
 COSINE_TOLERANCE: Final = 1e-6  # the cosine of equal vectors in 32 bits may fall short of 1 by about this much
@@ -43,9 +43,6 @@ _CONTRACTED_NOT = re.compile(
     r"(?:ai|are|ca|could|did|do|does|had|has|have|is|might|must|need|sha|should|was|were|wo|would)nt|[a-z]+n't"
 )
 _GERMAN_NO = re.compile("kein(?:e[mnrs]?)?")
-
-
-_INITIAL: Final = re.compile(r"(?<![a-z0-9])[a-z0-9]")
 
 _EXCHANGED: Final = 2
 """Words in a row that may stand in the place of others, such as "before" and "after"; more of them are a paraphrase."""
@@ -132,9 +129,7 @@ def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: In
     one, in_turn = _Compared(text), list[int]()
     for place, (words, cosine) in enumerate(others):
         is_near, other = cosine >= settings.same_cosine - COSINE_TOLERANCE, _Compared(words)
-        # Most have too few words in common, whatever their details are, which take longer to tell.
-        may_differ = is_near or (one.may_begin_alike(other) and one.may_share(other))
-        if (may_differ and one.differs_from(other, is_near=is_near)) or (is_near and _says_otherwise(one, other)):
+        if one.differs_from(other, is_near=is_near) or (is_near and _says_otherwise(one, other)):
             yield place
         elif len(in_turn) < MOST_IN_TURN and (  # of more of them none is told
             one.is_other_of_kind(other) or (not one.is_far(other) and _may_replace(one, other))
@@ -273,26 +268,6 @@ class _Compared:
         fewest = min(len(self.spaced), len(other.spaced))
         return fewest >= _FEW_WORDS and 2 * len(self.spaced & other.spaced) < fewest
 
-    def may_begin_alike(self, other: _Compared) -> bool:
-        """False if too few of the other words have letters that words of the other text begin with, as stems do."""
-        if not other.text.isascii() or max(map(len, other.spaced), default=0) > MAX_WORD_LENGTH:  # which is cut up
-            return True
-        initials = set(_INITIAL.findall(other.text.lower()))
-        return sum(map(initials.__contains__, self.initials)) >= SAME_FRAME * len(self.initials)
-
-    @cached_property
-    def initials(self) -> list[str]:
-        return [term[0] for term in self.frame]
-
-    def may_share(self, other: _Compared) -> bool:
-        """False if the other text has certainly other words, whichever of them are its details."""
-        shared = len(self.frame & other.terms)
-        if shared < SAME_FRAME * len(self.frame):
-            return False
-        unsure = [word for word in other.text.split() if not _is_plain(word)]
-        sure = other.terms.difference(analyze(" ".join(unsure))) if unsure else other.terms
-        return shared >= SAME_FRAME * len(self.frame | sure) > 0
-
     def differs_from(self, other: _Compared, *, is_near: bool = False) -> bool:
         """True if the details differ, and the texts are near, or have nearly the same other words."""
         if self.details == other.details:
@@ -415,12 +390,6 @@ def _tokens(text: str) -> Iterator[str]:
     for chunk in text.split():
         for piece in _CJK.split(chunk):
             yield from piece if _CJK.match(piece) else [piece]
-
-
-def _is_plain(word: str) -> bool:
-    """True if a word tells nothing apart, wherever it stands: of small Latin letters alone, and no negation."""
-    bare = word.strip(_EDGES)
-    return bare.isascii() and bare.isalpha() and bare.islower() and _negation(bare) is None
 
 
 def _negation(word: str) -> str | None:

@@ -9,7 +9,7 @@ SCOPE = "user/ines"
 def test_the_demo_asks_its_three_questions_in_order(demo):
     _, output = demo
 
-    assert re.findall(r"^# (.*)$", output, re.MULTILINE) == [question.text for question in samples.QUESTIONS]
+    assert re.findall(r"^# (.*)$", output, re.MULTILINE) == [*samples.QUESTIONS]
     assert output.count("## Semantic Memory\n") == output.count("## Episodic Memories\n") == 3
 
 

@@ -24,8 +24,8 @@ from memory_retrievers.retrieval.late_interaction import (
     TOGETHER,
     BestMessages,
     KeptTokens,
+    _neighbours_near,
     max_sim,
-    neighbours_near,
 )
 from memory_retrievers.retrieval.unindexed_candidates import joined_statistics
 from memory_retrievers.testing import HashEmbedder, inside
@@ -295,11 +295,11 @@ def test_each_memory_counts_the_neighbours_of_its_best_message_by_how_rare_they_
     }
     idf = dict(zip(candidates.statistics.frequencies, candidates.idf.tolist(), strict=True))
     pairs = [min(idf["moth"], idf["pond"]), min(idf["pond"], idf["heron"])]
-    near = neighbours_near(candidates, [np.arange(3), np.arange(3, 5)], read)
+    near = _neighbours_near(candidates, [np.arange(3), np.arange(3, 5)], read)
     assert near.tolist() == pytest.approx([each / sum(pairs) for each in pairs])
     alone = make_candidates(talks, ("moth",))
-    assert neighbours_near(alone, [np.arange(3)], read).tolist() == [0]
-    assert neighbours_near(candidates, [], read).tolist() == []
+    assert _neighbours_near(alone, [np.arange(3)], read).tolist() == [0]
+    assert _neighbours_near(candidates, [], read).tolist() == []
 
 
 def vectors_of(*tokens):
@@ -547,13 +547,13 @@ def test_a_question_reads_tokens_once_and_forgotten_ones_leave_no_trace_in_memor
 def test_tokens_in_memory_are_bounded_by_their_bytes():
     kept, whole = KeptTokens(3), PassageTokens(bytes(1_200), 100 * "a")
     kept.keep({1: whole, 2: whole})
-    assert kept.passages == [1, 2]
+    assert [*kept.among(range(9))] == [1, 2]
     kept.keep({4: whole})
     assert kept.among([1, 3, 4]) == {1: whole, 4: whole}
     kept.keep({5: PassageTokens(bytes(1))})  # too much: all others go
-    assert kept.passages == [5]
+    assert [*kept.among(range(9))] == [5]
     kept.keep({6: PassageTokens(bytes(5_000), 101 * "a")})
-    assert kept.passages == []
+    assert not kept.among(range(9))
     assert KeptTokens(10**6).most == KeptTokens(2_000).most
 
 
@@ -638,7 +638,7 @@ def test_forms_of_a_word_are_one_word_and_no_neighbours_of_each_other(make_candi
     statistics = replace(candidates.statistics, words={"häuser": "haus"})
     read = {place: PassageTokens(b"", f"Ana: {each}") for place, each in enumerate(texts, 1)}
     memories = [np.arange(1), np.arange(1, 2)]
-    assert neighbours_near(replace(candidates, statistics=statistics), memories, read).tolist() == [1, 0]
+    assert _neighbours_near(replace(candidates, statistics=statistics), memories, read).tolist() == [1, 0]
 
 
 def test_forms_of_a_word_stay_one_word_beside_what_is_queued():

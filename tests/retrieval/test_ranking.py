@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from memory_retrievers import RetrievalSettings
+from memory_retrievers.models import Kind
 from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.selection import WHOLE, ForgettingState, Layout, TermStatistics
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists
@@ -18,9 +19,9 @@ from memory_retrievers.retrieval.rank_fusion import RankingByRank
 from memory_retrievers.retrieval.ranking import (
     RankingByScore,
     Scored,
-    apply_decay,
-    joint_cut,
-    retrievabilities,
+    _apply_decay,
+    _joint_cut,
+    _retrievabilities,
 )
 
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -30,7 +31,7 @@ REFERENCE = RetrievalSettings.reference()
 def ranked(lists, retrievability=None, *, settings=REFERENCE, limit=100):
     ranking = RankingByRank(lists, settings)
     known = retrievability or {}
-    return apply_decay(ranking.scores, retrievability=known, decay_weight=settings.decay_weight, limit=limit)
+    return _apply_decay(ranking.scores, retrievability=known, decay_weight=settings.decay_weight, limit=limit)
 
 
 def state(stability, *, days):
@@ -38,7 +39,7 @@ def state(stability, *, days):
 
 
 def test_the_specified_example_of_rank_one_and_three_after_two_days_scores_0_92():
-    (retrievability,) = retrievabilities({7: state(3.5, days=2)}, now=NOW, settings=REFERENCE).values()
+    (retrievability,) = _retrievabilities({7: state(3.5, days=2)}, now=NOW, settings=REFERENCE).values()
     assert retrievability == pytest.approx(0.933709, abs=1e-6)
     hit = next(hit for hit in ranked(RankedLists([7, 1, 2], [3, 4, 7]), {7: retrievability}) if hit.row == 7)
     assert f"{hit.score:.2f}" == "0.92"
@@ -111,12 +112,12 @@ def test_the_default_weight_takes_at_most_its_share():
 
 def test_the_reference_counts_whole_days_and_the_default_does_not():
     states = {1: state(2.3065, days=0.9)}
-    assert retrievabilities(states, now=NOW, settings=REFERENCE)[1] == 1.0
-    assert retrievabilities(states, now=NOW, settings=RetrievalSettings())[1] < 1.0
+    assert _retrievabilities(states, now=NOW, settings=REFERENCE)[1] == 1.0
+    assert _retrievabilities(states, now=NOW, settings=RetrievalSettings())[1] < 1.0
 
 
 def test_a_review_in_the_future_counts_as_now():
-    assert retrievabilities({1: state(2.3065, days=-5)}, now=NOW, settings=REFERENCE)[1] == 1.0
+    assert _retrievabilities({1: state(2.3065, days=-5)}, now=NOW, settings=REFERENCE)[1] == 1.0
 
 
 def by_score(values):
@@ -153,7 +154,7 @@ def test_leaving_out_what_cannot_get_there_changes_nothing(values, retrievabilit
     ranking = RankingByRank(lists, REFERENCE) if by_rank else by_score(values)
     few = ranking.leading(limit, share=1 - decay_weight)
     assert list(few.items()) == [(row, score) for row, score in ranking.scores.items() if row in few]
-    assert apply_decay(few, retrievability=known, decay_weight=decay_weight, limit=limit) == apply_decay(
+    assert _apply_decay(few, retrievability=known, decay_weight=decay_weight, limit=limit) == _apply_decay(
         ranking.scores, retrievability=known, decay_weight=decay_weight, limit=limit
     )
     if not decay_weight:
@@ -163,11 +164,11 @@ def test_leaving_out_what_cannot_get_there_changes_nothing(values, retrievabilit
 @given(st.lists(st.integers(0, 20), unique=True), st.lists(st.integers(21, 40), unique=True), st.integers(0, 12))
 def test_the_joint_cut_keeps_the_best_of_both_in_their_order(semantic, episodic, limit):
     facts, episodes = ranked(RankedLists(semantic, semantic)), ranked(RankedLists(episodic, episodic))
-    kept_facts, kept_episodes = joint_cut(facts, episodes, limit)
+    best = {Kind.SEMANTIC: facts, Kind.EPISODIC: episodes}
+    kept_facts, kept_episodes = _joint_cut(best, limit).values()
     assert len(kept_facts) + len(kept_episodes) == min(limit, len(facts) + len(episodes))
     assert (kept_facts, kept_episodes) == (facts[: len(kept_facts)], episodes[: len(kept_episodes)])
     assert len(kept_facts) - len(kept_episodes) in {0, 1} or min(len(facts), len(episodes)) < limit / 2
-    assert joint_cut(facts, episodes, None) == (facts, episodes)
 
 
 @given(

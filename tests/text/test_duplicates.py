@@ -302,20 +302,11 @@ def test_comparing_details_only_ever_keeps_more_apart(first, second):
 
 
 @given(texts, texts)
-def test_what_is_left_out_before_details_are_told_would_not_have_differed(first, second):
+def test_what_differs_or_may_replace_is_found(first, second):
     compared, other = _Compared(first), _Compared(second)
-    differs = compared.differs_from(other)
-    assert compared.may_share(other) or not differs
     found = list(contradicted(first, [(second, 0.0)], settings=SETTINGS))
     may_replace = _may_replace(compared, other) or compared.kind == other.kind is not None
-    assert found == ([0] if differs or (found and may_replace) else [])
-
-
-def test_a_text_with_other_words_is_left_out_before_details_are_told():
-    lives = _Compared("User lives in Porto")
-    assert lives.may_share(_Compared("User lives in Braga"))
-    assert not lives.may_share(_Compared("User likes Porto wine"))
-    assert not lives.may_share(_Compared("The garden needs water in May"))
+    assert found == ([0] if compared.differs_from(other) or (found and may_replace) else [])
 
 
 def test_the_texts_of_a_block_are_taken_apart_once_each(monkeypatch):
@@ -337,39 +328,3 @@ def test_the_texts_of_a_block_are_taken_apart_once_each(monkeypatch):
 def test_a_talk_of_other_numbers_names_or_negations_is_not_told_again(earlier, later):
     assert 0 not in said_again([f"{earlier}. Noted!", f"{later}. Noted!"]) or "not" in later
     assert said_again([f"{earlier}. Noted!", f"{earlier}. I see!"]) == [0]
-
-
-_BEGINNINGS = ["User", "The user", "Anna's brother", "Our dog", "user/1"]
-_MIDDLES = [
-    "is dying",
-    "lies",
-    "was lying",
-    "is tying",
-    "skis",
-    "flies from",
-    "lives in",
-    "isn't in",
-    "v1.5.9 of",
-    "a-b_c",
-]
-_ENDINGS = [
-    "Porto",
-    "the skies",
-    "ugly ties",
-    "two apples",
-    "3 apples.",
-    "東京",
-    "d'Or, Tom",
-    "Çelik",
-    f"{'a' * 70} end",
-]
-_TEXTS = st.builds(" ".join, st.tuples(*map(st.sampled_from, (_BEGINNINGS, _MIDDLES, _ENDINGS, [*_ENDINGS, ""]))))
-
-
-@given(_TEXTS, st.lists(_TEXTS, max_size=6))
-def test_how_words_begin_only_spares_work(text, others):
-    near = [(each, 0.0) for each in others]
-    found = list(contradicted(text, near, settings=SETTINGS))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(duplicates._Compared, "may_begin_alike", lambda *_: True)
-        assert found == list(contradicted(text, near, settings=SETTINGS))

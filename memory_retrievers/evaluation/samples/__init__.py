@@ -7,7 +7,6 @@ offsets, so that the history always ends today. It knows drafts only, nothing of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import resources
 from typing import Final
@@ -28,29 +27,18 @@ from memory_retrievers.models.messages import Message
 SCOPE: Final = "user/ines"  # scope of the sample history
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Something to ask the history."""
-
-    text: str  # the question
-    shows: str  # what to look for in the answer
-
-
-QUESTIONS: Final = (
-    Question(
-        "What caused E-4071?",
-        "Two searches in one: the words of the question find the number, its meaning finds what is like it.",
+QUESTIONS: Final = {
+    "What caused E-4071?": (
+        "Two searches in one: the words of the question find the number, its meaning finds what is like it."
     ),
-    Question(
-        "What went wrong on that expensive Saturday?",
-        "Nobody called it expensive; it is found by what it means. A key moment comes with what was said.",
+    "What went wrong on that expensive Saturday?": (
+        "Nobody called it expensive; it is found by what it means. A key moment comes with what was said."
     ),
-    Question(
-        "Shall I release the new consumer this Friday?",
-        "Fridays used to be the day. The old rule is kept but no longer given as a fact; the episodes tell why.",
+    "Shall I release the new consumer this Friday?": (
+        "Fridays used to be the day. The old rule is kept but no longer given as a fact; the episodes tell why."
     ),
-)
-"""Three questions whose answers show hybrid search, the details of a key moment, and a fact that has changed."""
+}
+"""Questions to ask the history, with what their answers show: hybrid search, a key moment, a fact that has changed."""
 
 NEXT: Final = "What must I not cook for Lou?"  # a question to go on with
 
