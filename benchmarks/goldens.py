@@ -50,7 +50,7 @@ PROFILES: Final = {
     "light": RetrievalSettings.light(),
 }
 ASKED: Final = (
-    *(question.text for question in QUESTIONS),
+    *QUESTIONS,
     "What must I not cook for Lou?",
     "hello",
     "E-4071 v1.5 consumer release on Friday",

@@ -6,13 +6,13 @@ import hashlib
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title, term_counts
@@ -25,6 +25,8 @@ from memory_retrievers.settings import RetrievalSettings
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Embedded, Vector, Vectors
     from memory_retrievers.protocols import Embedder
+
+ValueT = TypeVar("ValueT")
 
 PACE: Final = timedelta(seconds=1)  # between two turns of a session, where only the session has a time
 LATER: Final = timedelta(days=1)  # time from the last session to the questions
@@ -157,7 +159,7 @@ class RememberedVectors:
         self._lock = threading.Lock()
         self._documents: dict[str, Vector] = {}
         self._queries: dict[str, Vector] = {}
-        self._tokens: dict[tuple[str, bool], Embedded] = {}
+        self._tokens: dict[bool, dict[str, Embedded]] = {True: {}, False: {}}  # those of queries and of documents
         if isinstance(embedder, TokenEmbedder):
             self.embed_tokens = self._embed_tokens
         if file is not None and file.exists():
@@ -176,33 +178,27 @@ class RememberedVectors:
         """
         import numpy as np
 
-        keys = [_key(text) for text in texts]
-        with self._lock:
-            new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._documents}
-            if new or not keys:
-                vectors = self._embedder.embed_documents(list(new.values()))
-                self._documents.update(zip(new, vectors, strict=True))
-                if not keys:
-                    return vectors
-            return np.array([self._documents[key] for key in keys])
+        if not texts:
+            return self._embedder.embed_documents(texts)
+        return np.array(self._known(self._documents, texts, self._embedder.embed_documents))
 
     def embed_query(self, text: str) -> Vector:
         """Embed a query, once; shape (d,)."""
-        key = _key(text)
-        with self._lock:
-            if key not in self._queries:
-                self._queries[key] = self._embedder.embed_query(text)
-            return self._queries[key]
+        return self._known(self._queries, [text], lambda _: [self._embedder.embed_query(text)])[0]
 
     def _embed_tokens(self, texts: Sequence[str], *, is_query: bool = False) -> list[Embedded]:
         """Embed texts by their tokens, each distinct one once in a run; no file keeps them."""
         assert isinstance(self._embedder, TokenEmbedder)  # noqa: S101 - only then it is offered
-        keys = [(_key(text), is_query) for text in texts]
+        return self._known(self._tokens[is_query], texts, partial(self._embedder.embed_tokens, is_query=is_query))
+
+    def _known(
+        self, known: dict[str, ValueT], texts: Sequence[str], embed: Callable[[list[str]], Iterable[ValueT]]
+    ) -> list[ValueT]:
+        keys = [_key(text) for text in texts]
         with self._lock:
-            new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._tokens}
-            made = self._embedder.embed_tokens(list(new.values()), is_query=is_query)
-            self._tokens.update(zip(new, made, strict=True))
-            return [self._tokens[key] for key in keys]
+            new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+            known.update(zip(new, embed(list(new.values())) if new else (), strict=True))
+            return [known[key] for key in keys]
 
     def save(self) -> None:
         """Keep the vectors in the file, if there is one, whole or not at all."""

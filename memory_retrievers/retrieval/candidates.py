@@ -173,7 +173,7 @@ def read_candidates(
     if settings.fusion == "rrf":
         depth = settings.candidate_depth
         return {
-            kind: ranked_lists(store, selection, vector=vector, terms=plan.question.terms, depth=depth)
+            kind: _ranked_lists(store, selection, vector=vector, terms=plan.question.terms, depth=depth)
             for kind, selection in plan.selections.items()
         }
     found = {kind: _arrays(store, plan, kind, vector=vector, settings=settings) for kind in plan.selections}
@@ -302,18 +302,10 @@ class RankedLists:
     bm25: list[int]
 
 
-def ranked_lists(
+def _ranked_lists(
     store: MemoryStore, selection: Selection, *, vector: Vector, terms: Sequence[str], depth: int
 ) -> RankedLists:
-    """Search both indexes among the passages the selection lets through.
-
-    Args:
-        store: Store to search.
-        selection: Scope, kind and filters; they are applied before ranking in both lists.
-        vector: Embedding of the query, shape (d,).
-        terms: The query's terms; an empty sequence leaves the BM25 list empty.
-        depth: Number of passages that each list contributes, 1 or more.
-    """
+    """Search both indexes, by a vector of shape (d,) and by terms, for passages that a selection lets through."""
     with observer_of_stages.get()(DENSE):
         dense = store.dense.search(vector, selection, limit=depth)
     with observer_of_stages.get()(BM25):

@@ -110,7 +110,7 @@ def with_long_messages_cut(
         length = len(message.content)
         if length <= most or (tokens := token_counter(message.content)) <= most:  # a token has a character or more
             return message
-        return message.model_copy(update={"content": best_parts(message.content, query, length * most // tokens)})
+        return message.model_copy(update={"content": _best_parts(message.content, query, length * most // tokens)})
 
     def shortened(hit: RetrievedMemory[EpisodicMemory]) -> RetrievedMemory[EpisodicMemory]:
         messages = tuple(map(cut, hit.memory.messages))
@@ -121,15 +121,12 @@ def with_long_messages_cut(
     return [*map(shortened, episodes)]
 
 
-def best_parts(text: str, query: str, most: int) -> str:
+def _best_parts(text: str, query: str, most: int) -> str:
     """The parts of a text with the words of a query and those beside them, in order; without any, both ends.
 
-    Args:
-        text: What was said.
-        query: What was asked.
-        most: So many characters are shown, one part at least.
+    So many characters are shown at most, but one part at least.
 
-    >>> best_parts("Hello! We are all fine. The code is 4711. Keep it. Take care!", "What is the code?", 45)
+    >>> _best_parts("Hello! We are all fine. The code is 4711. Keep it. Take care!", "What is the code?", 45)
     ' … We are all fine. The code is 4711. Keep it. … '
     """
     if len(text) > READ_LENGTH:

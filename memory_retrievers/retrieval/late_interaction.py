@@ -303,15 +303,10 @@ def _nearest(
 
 
 def _first_alike(answers: NDArray[np.float32], near: Floats, weights: Floats) -> list[int]:
-    """The first passage that says the same as each of n: their answers are nearer to each other than to the question.
+    """The first that says the same as each of n passages: they are nearer to each other than to the question.
 
-    Args:
-        answers: The token of each passage that is nearest to each token of the question, shape (n, q, d).
-        near: MaxSim of each with the question, shape (n,).
-        weights: Weight of each token of the question, shape (q,).
-
-    Returns:
-        The place of the first, which is the passage's own if there is none before it.
+    Of each there is the token that is nearest to each token of the question, (n, q, d), and its MaxSim, (n,), by the
+    weights of the tokens of the question, (q,).
     """
     weighed = (answers * np.sqrt(weights)[:, np.newaxis]).reshape(len(answers), -1)
     is_same = weighed @ weighed.T >= np.maximum(near[:, np.newaxis], near)

@@ -375,12 +375,6 @@ def _resolved(
 
     Months at the ends of a period belong to it: in "from March to May", and in "March last year". A later month behind
     this one is of the same year: "What did I do in March and April?" is about last year, as long as it is March.
-
-    Args:
-        dates: The dates.
-        named: The periods that the question names.
-        now: The moment when it is asked; None leaves years open.
-        is_past: Whether it asks for what was.
     """
     dates = list(dates)
     months = [date.month or 0 for date in dates if date.year is None]

@@ -97,7 +97,6 @@ def score(
         boosts: Boosts to add to the lists.
         planned: How well the days in each passage fit, shape (n,), as :func:`times.planned` gives it.
     """
-    # 1. the lists, which share a weight of 1
     bm25 = features.bm25(candidates, settings)
     is_planned = planned is not None and bool(planned.any())
     if (question.asks_what_was_said and boosts) or (is_planned and question.is_by_time):  # its words are no evidence
@@ -106,7 +105,6 @@ def score(
     stages = dict(_lists(candidates, bm25, settings))
     total = reduce(np.add, stages.values())
     fused = FusedLists(candidates, total, question, settings, planned)
-    # 2. the boosts, each with a weight of its own
     for boost in boosts:
         weight = getattr(settings, boost.setting)
         if weight and boost.concerns(question):
@@ -287,15 +285,15 @@ def _fuse(
 ) -> dict[Kind, FusedRanking]:
     """Score the candidates of each kind, on one scale where scores are added up."""
     fused: dict[Kind, FusedRanking] = {}
+    asked = plan.question
+    days = (asked.ahead or asked.behind) and asked.described_periods
     for kind, each in candidates.items():
         if isinstance(each, RankedLists):
             fused[kind] = RankingByRank(each, settings)
         elif len(each):
             boosts = BOOSTS if kind is Kind.EPISODIC else ()
-            asked = plan.question
-            names_days = asked.ahead or asked.behind
             planned = None
-            if names_days and asked.described_periods:
+            if days:
                 planned = times.planned(each, asked, texts=partial(_texts, ledger), since=ledger.valid_from)
             scored = score(each, asked, settings, boosts=boosts, planned=planned)
             asks_of_a_time = asked.dates or asked.periods or scored.is_by_time  # an older one may be what is meant

@@ -39,19 +39,13 @@ MAX_FACTS: Final = 1_000
 DEFAULT_EPISODES: Final = 5
 DEFAULT_FACTS: Final = 20
 
-_COMMON_FROM: Final = 10
-"""A word that at most so many passages have is never common: among few passages shares mean little."""
-
+_COMMON_FROM: Final = 10  # a word that at most so many passages have is never common: there shares mean little
 _MOST_FORMS: Final = 8  # number of forms of one word that are searched
 
-_LOOKED_AT: Final = 50
-"""Number of passages that are read for the name of somebody whom a question calls "my wife" or the like."""
-
+_LOOKED_AT: Final = 50  # passages that are read for the name of somebody whom a question calls "my wife" or the like
 _LEAST_LETTERS: Final = 3  # a shorter word has no other forms: "e" and "è" are not one word
 
-_FOLLOW_UP: Final = 200
-"""A message of more characters says enough by itself, and so much of an earlier one is looked at."""
-
+_FOLLOW_UP: Final = 200  # a message of more characters says enough alone, and so much of an earlier one is looked at
 _ECHOED: Final = 80  # number of characters of a wrong value that an error message repeats
 
 
@@ -290,10 +284,8 @@ class RetrievalPlan(NamedTuple):
         as_specified = settings.fusion == "rrf"
         asked_at = now if request.as_of is None else in_zone(request.as_of, now.tzinfo)
         day = asked_at.replace(hour=0, minute=0, second=0, microsecond=0)  # all that a question asks for
-        if len(request.query) <= REMEMBERED_CHARACTERS:
-            question = remembered(request.query, day.replace(tzinfo=None), day.tzinfo, as_specified=as_specified)
-        else:
-            question = Question.parse(request.query, now=day, as_specified=as_specified)
+        parse = remembered if len(request.query) <= REMEMBERED_CHARACTERS else remembered.__wrapped__
+        question = parse(request.query, day.replace(tzinfo=None), day.tzinfo, as_specified=as_specified)
         asked = {Kind.SEMANTIC: request.semantic_limit, Kind.EPISODIC: request.episodic_limit}
         limits = {kind: limit for kind, limit in asked.items() if limit}
         selections = {
@@ -328,21 +320,27 @@ class RetrievalPlan(NamedTuple):
             }
             if firsts := {form: forms[0] for forms in words.values() for form in forms[1:]}:
                 known = {kind: replace(each, words=firsts) for kind, each in known.items()}
-        embedded = _without_common(question, known, settings)
+        embedded = _without_common(question.text, known.values(), share=settings.common_share)
         return cls(request, question, selections, limits, known, embedded, states)
 
     def with_open(self, episodes: TermStatistics, *, settings: RetrievalSettings) -> RetrievalPlan:
         """The plan if these are the statistics of all episodes, open ones included: what is common counts them."""
         known = {**self.statistics, Kind.EPISODIC: episodes}
-        return self._replace(embedded=_without_common(self.question, known, settings))
+        text, share = self.question.text, settings.common_share
+        return self._replace(embedded=_without_common(text, known.values(), share=share))
 
 
-def _without_common(question: Question, statistics: Mapping[Kind, TermStatistics], settings: RetrievalSettings) -> str:
-    common = common_terms(statistics.values(), share=settings.common_share)
-    if not common:
-        return question.text
-    drop = without_common if len(question.text) <= REMEMBERED_CHARACTERS else without_common.__wrapped__
-    return drop(question.text, common)
+def _without_common(text: str, statistics: Collection[TermStatistics], *, share: float) -> str:
+    """A question without the words of which more than a share of the passages, 0 to 1, have all terms."""
+    if share >= 1:
+        return text
+    most = max(share * sum([each.passages for each in statistics]), _COMMON_FROM)
+    counted = Counter[str]()
+    for each in statistics:
+        counted.update(each.frequencies)
+    if not (common := frozenset([term for term, frequency in counted.items() if frequency > most])):
+        return text
+    return (without_common if len(text) <= REMEMBERED_CHARACTERS else without_common.__wrapped__)(text, common)
 
 
 def _known_forms(
@@ -385,18 +383,6 @@ def _known_forms(
         for term, each in forms.items()
         if len(each) > 1 and any(map(counted.get, each))
     }
-
-
-def common_terms(statistics: Collection[TermStatistics], *, share: float) -> frozenset[str]:
-    """The terms that more than a share of the passages, 0 to 1, have; none among few passages."""
-    if share >= 1:
-        return frozenset()
-    most = max(share * sum([each.passages for each in statistics]), _COMMON_FROM)
-    counted: dict[str, int] = {}
-    for each in statistics:
-        for term, frequency in each.frequencies.items():
-            counted[term] = counted.get(term, 0) + frequency
-    return frozenset([term for term, frequency in counted.items() if frequency > most])
 
 
 def _said_by_user(terms: Sequence[str], store: MemoryStore, selections: Mapping[Kind, Selection]) -> Iterator[str]:

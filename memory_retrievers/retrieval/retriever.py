@@ -181,13 +181,7 @@ class HybridRetriever:
     def _newer(
         self, memories: Mapping[int, AnyMemory], above: Container[MemoryKey], rankings: Mapping[Kind, Ranking]
     ) -> set[MemoryKey]:
-        """Name what is newer than a memory above the floor and about the same: that one may hold no more.
-
-        Args:
-            memories: What was found, by row.
-            above: What is above the floor.
-            rankings: Where it was found.
-        """
+        """Name what is newer than a memory above the floor and about the same: that one may hold no more."""
         from memory_retrievers.retrieval.relevance import same_matter
         from memory_retrievers.retrieval.trace import vectors_of  # numpy, which is loaded late
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -100,7 +100,7 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
             if found[place] or not layout.is_message[place] or (off := called_off(contents[place])) is None:
                 continue
             said = layout.began[place], place  # messages of an episode are in order
-            before = (p for p, names in plans.items() if (layout.began[p], p) < said and off.fits(names))
+            before = (p for p, names in plans.items() if (layout.began[p], p) < said and len(off[0] & names) >= off[1])
             found[place] = max((found[p] for p in before), default=0.0)
     return found
 
@@ -113,21 +113,12 @@ def _newest(passages: NDArray[np.int64], mask: NDArray[np.bool_], *, limit: int)
     return found
 
 
-class CalledOff(NamedTuple):
-    """What a text tells will not be as it was planned: what its clause names, and how much of it a plan has to name."""
+def called_off(text: str) -> tuple[set[str], int] | None:
+    """What a text tells is cancelled, or moved to another day: what it names, and how much of that a plan has to name.
 
-    names: set[str]
-    least: int
+    That is half of it, or more where it is vague.
 
-    def fits(self, plan: Container[str]) -> bool:
-        """True if it may be a plan that names these."""
-        return sum(each in plan for each in self.names) >= self.least
-
-
-def called_off(text: str) -> CalledOff | None:
-    """What a text tells is cancelled, or moved to another day; by half of what it names, or more if that is vague.
-
-    >>> called_off("They cancelled the coach trip").least, called_off("We can't go on the coach trip").least
+    >>> called_off("They cancelled the coach trip")[1], called_off("We can't go on the coach trip")[1]
     (1, 2)
     """
     left = plain(text[:_LOOKED_AT])
@@ -136,8 +127,8 @@ def called_off(text: str) -> CalledOff | None:
     clause = _CLAUSE_END.split(left[: match.start()])[-1] + _CLAUSE_END.split(left[match.end() :])[0]
     names = _named_in(clause)
     if BEYOND_LATIN.search(clause):  # of Chinese and Japanese every two characters are a term
-        return CalledOff(names, 1)
-    return CalledOff(names, len(names) // 2 + 1 if match["is_vague"] else max((len(names) + 1) // 2, 1))
+        return names, 1
+    return names, len(names) // 2 + 1 if match["is_vague"] else max((len(names) + 1) // 2, 1)
 
 
 def _named_in(text: str) -> set[str]:

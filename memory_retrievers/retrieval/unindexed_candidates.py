@@ -95,7 +95,7 @@ def read_all(
         vector: Embedding of the query, shape (d,).
         settings: As for ``read_candidates``.
     """
-    read = read_candidates if plan.request.as_of is None else read_candidates_then
+    read = read_candidates if plan.request.as_of is None else _read_candidates_then
     candidates = read(store, plan, vector=vector, settings=settings)
     closed = candidates.get(Kind.EPISODIC)
     if plan.may_find_open and settings.searches_open and isinstance(closed, Candidates):
@@ -218,20 +218,13 @@ def joined_statistics(
     )
 
 
-def read_candidates_then(
+def _read_candidates_then(
     store: MemoryStore, plan: RetrievalPlan, *, vector: Vector, settings: RetrievalSettings
 ) -> dict[Kind, Candidates | RankedLists]:
-    """Read the candidates of each kind; where a moment is asked for, with what facts said then and say no more.
-
-    Args:
-        store: Store to search.
-        plan: The search plan: query, and a selection per kind.
-        vector: Embedding of the query, shape (d,).
-        settings: ``fusion`` decides between arrays and ranked lists.
-    """
+    """Read the candidates of each kind with what facts said at a moment and say no more, by a vector of shape (d,)."""
     found = read_candidates(store, plan, vector=vector, settings=settings)
     selection = plan.selections.get(Kind.SEMANTIC)
-    if selection is None or selection.as_of is None:
+    if selection is None:
         return found
     pages = store.ledger.facts.searched_then(selection)
     former = [_of_page(page, plan.question, vector=vector) for page in pages]
@@ -247,7 +240,7 @@ def read_candidates_then(
 def candidates_then(
     store: MemoryStore, plan: RetrievalPlan, kind: Kind, *, vector: Vector, memories: list[int]
 ) -> Candidates:
-    """Read the arrays of some memories as :func:`read_candidates_then` does.
+    """Read the arrays of some memories as :func:`read_all` does.
 
     Args:
         store: Store to read from.

@@ -250,7 +250,8 @@ def test_what_is_written_out_asks_as_what_is_not(question):
     ],
 )
 def test_what_is_cancelled_or_moved_is_called_off(plan, text):
-    assert called_off(text).fits(analyze(plan))
+    names, least = called_off(text)
+    assert len(names.intersection(analyze(plan))) >= least
 
 
 @pytest.mark.parametrize(
@@ -273,7 +274,7 @@ def test_what_is_cancelled_or_moved_is_called_off(plan, text):
 )
 def test_a_word_of_a_plan_alone_calls_nothing_off(plan, text):
     off = called_off(text)
-    assert off is None or not off.fits(plan.split())
+    assert off is None or len(off[0].intersection(plan.split())) < off[1]
 
 
 @pytest.mark.parametrize("is_stored", [True, False])

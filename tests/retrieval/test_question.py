@@ -13,9 +13,8 @@ from memory_retrievers.retrieval.question import (
     Question,
     asks_for_list,
     remembered,
-    without_common,
 )
-from memory_retrievers.retrieval.request import common_terms
+from memory_retrievers.retrieval.request import _without_common
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.text.analysis import analyze, has_word
 from memory_retrievers.text.languages import name_of
@@ -99,7 +98,7 @@ def test_terms_are_those_of_the_analyzer_with_repetitions():
 class TestWithoutCommonWords:
     def asked(self, text, frequencies, *, passages=100, share=0.3):
         statistics = TermStatistics(passages, 1.0, frequencies)
-        return without_common(text, common_terms([statistics], share=share))
+        return _without_common(text, [statistics], share=share)
 
     def test_a_word_in_more_than_the_share_of_the_passages_goes_with_its_ending(self):
         frequencies = {"carol": 31, "plant": 30}
