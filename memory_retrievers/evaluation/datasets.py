@@ -65,8 +65,6 @@ class _Question(BaseModel):
 
 
 class _Sample(BaseModel):
-    """A conversation of the published file."""
-
     sample_id: str = ""
     conversation: dict[str, Any]
     qa: list[_Question]

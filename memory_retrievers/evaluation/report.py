@@ -162,7 +162,6 @@ def percent(share: float) -> str:
 
 
 def _measures(measured: Mapping[str, Sequence[Score]]) -> list[str]:
-    """Measures of the scores that have most of them."""
     return max((list(figures(scores).means) for scores in measured.values()), key=len, default=[])
 
 

@@ -310,8 +310,6 @@ def _kind(value: object) -> str | None:
 
 
 class _WhereParser:
-    """Reads a filter that a caller, perhaps a language model, has given."""
-
     def __init__(self) -> None:
         self._left = MAX_CONDITIONS
 

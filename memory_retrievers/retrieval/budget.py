@@ -16,6 +16,7 @@ dividing by the cost finds less. The tokens are those of the whole text, counted
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -155,17 +156,12 @@ def _turn_steps(episode: RetrievedMemory[EpisodicMemory], turns: Iterable[Matche
 
 def _longest(length: int, fits: Callable[[int], bool]) -> int:
     """The longest beginning that fits, by doubling and halving, so that no text much longer than the budget is made."""
-    fitting, tried = 0, 1
-    while tried <= length and fits(tried):
-        fitting, tried = tried, 2 * tried
-    too_long = min(tried, length + 1)
-    while too_long - fitting > 1:
-        middle = (fitting + too_long) // 2
-        if fits(middle):
-            fitting = middle
-        else:
-            too_long = middle
-    return fitting
+    bound = 1
+    while bound <= length and fits(bound):
+        bound *= 2
+    return bound // 2 + bisect_left(
+        range(bound // 2 + 1, min(bound, length + 1)), True, key=lambda count: not fits(count)
+    )
 
 
 def _plan(taken: Sequence[Step]) -> RenderPlan:

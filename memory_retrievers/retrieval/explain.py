@@ -86,7 +86,6 @@ Reason: TypeAlias = tuple[Outcome, str]
 
 
 def _before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> Reason | None:
-    """Explain what of its record leaves a memory out; None if nothing does."""
     if memory.has_expired(now):
         assert memory.expires_at is not None  # noqa: S101 - else it had not
         return Outcome.EXPIRED, f"It expired at {iso(memory.expires_at)}."
@@ -131,7 +130,6 @@ def _not_a_candidate(evidence: Evidence, depth: int) -> Reason:
 
 
 def _after_search(memory: ExplainedMemory, trace: Trace) -> Reason:
-    """Explain why a candidate is not returned."""
     final, limit = trace.rankings[Kind(memory.kind)].final, trace.plan.limits[Kind(memory.kind)]
     place = f"place {memory.rank} of {len(final)}"
     if memory.rank <= limit:

@@ -352,10 +352,18 @@ def length(fused: FusedLists) -> Floats:
     return fused.candidates.kept("length", lambda: min_max(np.log1p(fused.candidates.lengths)))
 
 
-def time_expression(fused: FusedLists) -> Floats:
-    """1 for a passage that contains a time expression, if the query asks when; else 0; shape (n,)."""
-    tells_time = fused.candidates.layout.tells_time
-    return tells_time.astype(np.float64) if fused.question.asks_when else np.zeros(len(tells_time))
+def date(fused: FusedLists) -> Floats | None:
+    """How well the beginning of its episode or the plans in a passage fit the days of a query; shape (n,)."""
+    question = fused.question
+    if not (question.dates or question.periods or question.ahead):
+        return None
+    found = times.dated(fused.candidates.layout.began, question)
+    return found if fused.planned is None else np.maximum(found, fused.planned)
+
+
+def time_expression(fused: FusedLists) -> Floats | None:
+    """1 for a passage that contains a time expression, else 0, if the query asks when; shape (n,)."""
+    return fused.candidates.layout.tells_time.astype(np.float64) if fused.question.asks_when else None
 
 
 def _best_first(groups: NDArray[np.int64], fused: Floats) -> Floats:
@@ -366,29 +374,13 @@ def _best_first(groups: NDArray[np.int64], fused: Floats) -> Floats:
     return best_first
 
 
-Boost = Callable[[FusedLists], "Floats"]
-
-
-class NamedBoost(NamedTuple):
-    """A boost, the setting with its weight, and a predicate for the queries it can apply to."""
-
-    name: str
-    setting: str
-    add: Boost
-    concerns: Callable[[Question], bool] = lambda _: True
-
-
-BOOSTS: Final = (
-    NamedBoost("neighbour", "neighbour_weight", neighbour),
-    NamedBoost("episode", "episode_weight", episode),
-    NamedBoost("episode_words", "episode_words_weight", episode_words),
-    NamedBoost("speaker", "speaker_weight", speaker),
-    NamedBoost("length", "length_weight", length),
-    NamedBoost(
-        "date",
-        "date_weight",
-        lambda fused: times.dated_or_planned(fused.candidates, fused.question, fused.planned),
-        lambda question: bool(question.dates or question.periods or question.ahead),
-    ),
-    NamedBoost("time", "time_weight", time_expression, lambda question: question.asks_when),
-)
+BOOSTS: Final[Mapping[str, Callable[[FusedLists], Floats | None]]] = {
+    "neighbour": neighbour,
+    "episode": episode,
+    "episode_words": episode_words,
+    "speaker": speaker,
+    "length": length,
+    "date": date,
+    "time": time_expression,
+}
+"""The boosts by their names, to which the settings have a weight each; None where a boost does not apply to a query."""

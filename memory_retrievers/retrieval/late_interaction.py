@@ -222,7 +222,6 @@ def _neighbours_near(
 
 
 def _are_near(said: array[int], one: Sequence[int], other: Sequence[int]) -> bool:
-    """True if any form of a word stands near any of another."""
     around = (said[max(place - _NEAR, 0) : place + _NEAR + 1] for place, term in enumerate(said) if term in one)
     return any(form in terms for terms in around for form in other)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial, reduce
@@ -19,7 +19,7 @@ from memory_retrievers.models.fields import EPOCH, MICROSECOND
 from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.retrieval import features, times
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists, ReadTexts
-from memory_retrievers.retrieval.features import BOOSTS, FusedLists, NamedBoost, min_max
+from memory_retrievers.retrieval.features import BOOSTS, FusedLists, min_max
 from memory_retrievers.retrieval.late_interaction import MEASURED, MESSAGE_SHARE, BestMessages, token_nearness
 from memory_retrievers.retrieval.question import Question, asks_for_list
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
@@ -85,7 +85,7 @@ def score(
     question: Question,
     settings: RetrievalSettings,
     *,
-    boosts: Sequence[NamedBoost],
+    boosts: Mapping[str, Callable[[FusedLists], Floats | None]],
     planned: Floats | None = None,
 ) -> Scored:
     """Score every candidate passage.
@@ -94,7 +94,7 @@ def score(
         candidates: At least one passage.
         question: The parsed query.
         settings: Weight of each list and boost; what weighs nothing is not computed.
-        boosts: Boosts to add to the lists.
+        boosts: Boosts to add to the lists, as :data:`BOOSTS` has them.
         planned: How well the days in each passage fit, shape (n,), as :func:`times.planned` gives it.
     """
     bm25 = features.bm25(candidates, settings)
@@ -105,11 +105,10 @@ def score(
     stages = dict(_lists(candidates, bm25, settings))
     total = reduce(np.add, stages.values())
     fused = FusedLists(candidates, total, question, settings, planned)
-    for boost in boosts:
-        weight = getattr(settings, boost.setting)
-        if weight and boost.concerns(question):
-            stages[boost.name] = weight * boost.add(fused)
-            total = total + stages[boost.name]
+    for name, boost in boosts.items():
+        if (weight := getattr(settings, f"{name}_weight")) and (given := boost(fused)) is not None:
+            stages[name] = weight * given
+            total = total + stages[name]
     return Scored(candidates, stages, total, bm25, question, planned)
 
 
@@ -291,7 +290,7 @@ def _fuse(
         if isinstance(each, RankedLists):
             fused[kind] = RankingByRank(each, settings)
         elif len(each):
-            boosts = BOOSTS if kind is Kind.EPISODIC else ()
+            boosts = BOOSTS if kind is Kind.EPISODIC else {}
             planned = None
             if days:
                 planned = times.planned(each, asked, texts=partial(_texts, ledger), since=ledger.valid_from)

@@ -242,7 +242,6 @@ def relevant(
 
 
 def _relevant(hits: Hits, request: RetrievalRequest, calibration: Calibration) -> set[MemoryKey]:
-    """Name the hits of enough relevance."""
     fitted = calibration.least(hits[0].relevance) if hits else 0.0
     least = fitted if request.min_relevance == "auto" else request.min_relevance
     return {hit.memory.key for hit in hits if hit.relevance >= least}

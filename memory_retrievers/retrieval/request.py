@@ -22,6 +22,7 @@ from memory_retrievers.models.filters import (
     parse_moment,
 )
 from memory_retrievers.models.messages import Message, is_of_user, messages_of, parse_conversation
+from memory_retrievers.models.results import held
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question, remembered, without_common
 from memory_retrievers.settings import QUERY_CHARACTERS, RetrievalSettings, checked_zone, zone_of
@@ -245,7 +246,6 @@ _PARSED: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def _given(options: SearchOptions) -> dict[str, Any]:
-    """Check the options that are given, but for the limits."""
     given = {name: parse(value) for name, value in options.items() if (parse := _PARSED.get(name))}
     if options.keys() & FilterOptions.__optional_keys__:
         given["filters"] = Filters.parse(options)
@@ -417,8 +417,6 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
 
 def holds(memory: AnyMemory, *, as_of: datetime | None) -> bool:
     """True if a fact was valid, or an episode had begun, at the moment ``as_of``; None is now."""
-    invalid_at = memory.invalid_at if isinstance(memory, SemanticMemory) else None
-    if as_of is None:
-        return invalid_at is None
-    since = memory.valid_at if isinstance(memory, SemanticMemory) else memory.start_at
-    return since <= as_of and (invalid_at is None or invalid_at > as_of)
+    if isinstance(memory, EpisodicMemory):
+        return as_of is None or memory.start_at <= as_of
+    return memory.invalid_at is None if as_of is None else held(memory, as_of)

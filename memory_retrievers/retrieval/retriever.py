@@ -226,7 +226,6 @@ class HybridRetriever:
         return replace(absence, outcome=Outcome.NOT_RELEVANT, reason=reason)
 
     def _relevances(self, request: RetrievalRequest) -> dict[tuple[str, str], float]:
-        """The relevance of each memory that a request returns, by scope and id."""
         found = self.retrieve(request, record=False)
         facts = {(hit.memory.scope, hit.memory.id): hit.relevance for hit in found.semantic}
         return facts | {(hit.memory.scope, hit.memory.id): hit.relevance for hit in found.episodic}
@@ -336,7 +335,6 @@ def _repeated(result: RetrievalResult, request: RetrievalRequest) -> set[MemoryK
 
 
 def _dated_at(memory: AnyMemory) -> datetime:
-    """When what a memory says was so."""
     return memory.valid_at if isinstance(memory, SemanticMemory) else memory.end_at
 
 

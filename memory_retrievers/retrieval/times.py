@@ -177,18 +177,6 @@ def _share(text: str, said: datetime, question: Question) -> float:
     return max(share_of_plan(sure, asked), 0.5 if share_of_plan(told, asked) else 0.0)
 
 
-def dated_or_planned(candidates: Candidates, question: Question, planned: Floats | None) -> Floats:
-    """The better of how well the beginning of its episode and the plans in it fit a passage to the query: (n,), 0 to 1.
-
-    Args:
-        candidates: The candidates.
-        question: The query.
-        planned: What :func:`planned` gives, shape (n,); None if the query asks for no days.
-    """
-    found = dated(candidates.layout.began, question)
-    return found if planned is None else np.maximum(found, planned)
-
-
 def by_time(candidates: Candidates, question: Question, planned: Floats | None) -> dict[str, Floats]:
     """What times give each passage, by name: the newest first, and before all what is of a named time, or planned then.
 

@@ -63,7 +63,6 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def _stars(value: object) -> int:
-    """The importance, brought to 1 to 5, also where it was written as text."""
     try:
         number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
     except (ValueError, OverflowError):

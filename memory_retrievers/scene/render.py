@@ -229,7 +229,6 @@ def scene_block(
 
 
 def _block(events: Sequence[PlacedEvent], *, people: Sequence[str], chat_length: int, settings: SceneSettings) -> str:
-    """The whole block, the events in the order of the story, whatever order they are given in."""
     ordered = sorted(events, key=lambda event: event.order)
     rendered = {
         part: list(_event_lines([each for each in ordered if each.part is part], settings=settings)) for part in Part
@@ -246,7 +245,6 @@ def _block(events: Sequence[PlacedEvent], *, people: Sequence[str], chat_length:
 
 
 def _event_lines(events: Iterable[PlacedEvent], *, settings: SceneSettings) -> Iterator[str]:
-    """The lines of the events of one part, with the separators between them."""
     before = None
     for event in events:
         pause = separator(before, event, settings=settings)
@@ -259,7 +257,6 @@ def _event_lines(events: Iterable[PlacedEvent], *, settings: SceneSettings) -> I
 def _people(
     present: Iterable[str], characters: Sequence[CharacterState], *, pov: Collection[str], settings: SceneSettings
 ) -> Iterator[str]:
-    """Lines about characters at the beginning of the current scene."""
     own = {caseless(name) for name in pov}
     if settings.emotional_state:
         yield from _emotional_state(characters, own=own)
@@ -287,7 +284,6 @@ def _emotional_state(characters: Iterable[CharacterState], *, own: Collection[st
 
 
 def _trajectories(characters: Iterable[CharacterState], *, settings: SceneSettings) -> Iterator[str]:
-    """Lines with the successive emotions of each character."""
     felt = [(one_line(state.name), _emotions(state)[-settings.shifts_per_character :]) for state in characters]
     lines = [f"- {name}: {' → '.join(emotions)}" for name, emotions in felt if emotions][: settings.most_emotions]
     if lines:

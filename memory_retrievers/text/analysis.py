@@ -292,7 +292,6 @@ _stemmer = _ThreadStemmer()
 
 
 def _without(opening: re.Pattern[str], text: str, words: tuple[str, ...], instead: str) -> str:
-    """Replace every opening that is followed by one of the words."""
     if opening.search(text) is None:  # nearly always
         return text
     folded = tuple(_spaceless(word) for word in words)
@@ -310,7 +309,6 @@ def _spaceless(text: str) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """Escape the characters of a match as in JSON."""
     return "".join(f"\\u{unit:04x}" for unit in memoryview(found[0].encode("utf-16-le", "surrogatepass")).cast("H"))
 
 

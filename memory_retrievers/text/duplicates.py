@@ -367,7 +367,6 @@ def _exchanged(one: list[str], other: list[str]) -> tuple[int, list[str], list[s
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many words both begin with."""
     alike = 0
     for word, another in zip(one, other, strict=False):
         if word != another:

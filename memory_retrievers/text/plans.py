@@ -277,7 +277,6 @@ def _in_some(match: re.Match[str], today: datetime) -> Period:
 
 
 def _groups_of(match: re.Match[str]) -> dict[str, str]:
-    """What the named groups of a match tell, ``day_`` as ``day``."""
     return {name.rstrip("_"): word for name, word in match.groupdict().items() if word}
 
 

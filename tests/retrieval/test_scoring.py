@@ -31,7 +31,7 @@ def trace_of(scored):
 
 def test_facts_are_nearness_and_words_scaled_and_added(make_candidates):
     candidates = make_candidates([[(WHOLE, "basil", 0.2)], [(WHOLE, "boat", 0.8)], [(WHOLE, "sea", 0.5)]], ("basil",))
-    scored = score(candidates, QUESTION, RetrievalSettings(), boosts=())
+    scored = score(candidates, QUESTION, RetrievalSettings(), boosts={})
     # the lowest cosine is moved down by a third of 0.6, to 0; half of each list, and nothing on top
     assert scored.stages["dense"].tolist() == pytest.approx([0.125, 0.5, 0.3125])
     assert scored.stages["bm25"].tolist() == [0.5, 0, 0]
@@ -42,7 +42,7 @@ def test_facts_are_nearness_and_words_scaled_and_added(make_candidates):
 
 def test_a_passage_gets_the_sum_of_its_stages(story):
     scored = score(story, QUESTION, RetrievalSettings(), boosts=BOOSTS)
-    assert list(scored.stages) == [*LISTS, *(boost.name for boost in BOOSTS)]
+    assert list(scored.stages) == [*LISTS, *BOOSTS]
     assert scored.passages.tolist() == pytest.approx(sum(scored.stages.values()).tolist())
 
 
@@ -56,7 +56,7 @@ def test_the_best_memory_has_the_share_of_its_kind_and_stages_add_up_to_scores(s
 
 def test_kinds_are_weighed_by_their_nearest_passage_and_the_words_of_their_best(make_candidates):
     def scored(text, cosine):
-        return RankingByScore(score(make_candidates([[(WHOLE, text, cosine)]], ("basil",)), BASIL, SETTINGS, boosts=()))
+        return RankingByScore(score(make_candidates([[(WHOLE, text, cosine)]], ("basil",)), BASIL, SETTINGS, boosts={}))
 
     rankings = {Kind.SEMANTIC: scored("sea", 0.2), Kind.EPISODIC: scored("basil", 0.8)}
     weighed = normalise_across_kinds(rankings, dense_weight=0.5)
@@ -148,12 +148,12 @@ def test_a_better_answer_keeps_its_score_and_one_that_asks_back_hands_on():
     assert given == pytest.approx({**discounted, 2: raised, 4: 0.9})
 
 
-@pytest.mark.parametrize("boost", BOOSTS, ids=lambda boost: boost.name)
+@pytest.mark.parametrize("boost", BOOSTS)
 def test_a_stage_without_weight_is_not_told_and_counts_for_nothing(story, boost):
-    settings = RetrievalSettings(**{boost.setting: 0})
+    settings = RetrievalSettings(**{f"{boost}_weight": 0})
     scored = score(story, QUESTION, settings, boosts=BOOSTS)
-    others = [other for other in BOOSTS if other is not boost]
-    assert boost.name not in scored.stages
+    others = {name: add for name, add in BOOSTS.items() if name != boost}
+    assert boost not in scored.stages
     assert scored.passages.tolist() == score(story, QUESTION, RetrievalSettings(), boosts=others).passages.tolist()
 
 
@@ -166,7 +166,7 @@ def test_a_stage_without_weight_is_not_told_and_counts_for_nothing(story, boost)
 )  # fmt: skip
 def test_lists_without_weight_are_left_out(story, dense, window, names):
     settings = RetrievalSettings(dense_weight=dense, window_weight=window)
-    scored = score(story, QUESTION, settings, boosts=())
+    scored = score(story, QUESTION, settings, boosts={})
     assert list(scored.stages) == names
     assert max(scored.passages) <= 1
 
@@ -180,7 +180,7 @@ def test_episodes_of_the_same_words_and_vectors_have_the_same_score(make_candida
 
 class TestTheRankingByScore:
     def ranking(self, candidates, **settings):
-        return RankingByScore(score(candidates, QUESTION, RetrievalSettings(**settings), boosts=()))
+        return RankingByScore(score(candidates, QUESTION, RetrievalSettings(**settings), boosts={}))
 
     def test_names_the_best_first_and_equal_ones_by_their_rows(self, make_candidates):
         candidates = make_candidates([[(WHOLE, "sea", cosine)] for cosine in (0.5, 0.9, 0.5, 0.9)])
@@ -216,7 +216,7 @@ memories = st.lists(
 )  # fmt: skip
 shares = st.sampled_from([0.0, 0.3, 0.5, 1.0])
 weights = st.fixed_dictionaries(
-    {"dense_weight": shares, "window_weight": shares} | {boost.setting: st.floats(0, 10) for boost in BOOSTS}
+    {"dense_weight": shares, "window_weight": shares} | {f"{name}_weight": st.floats(0, 10) for name in BOOSTS}
 )
 
 
@@ -232,9 +232,9 @@ def test_scores_are_at_most_one_and_every_stage_at_most_its_weight(make_candidat
     settings = RetrievalSettings(**weights)
     scored = score(candidates, question, settings, boosts=BOOSTS)
     assert (scored.passages >= 0).all()
-    for boost in BOOSTS:
-        given = scored.stages.get(boost.name, np.zeros(1))
-        assert ((given >= 0) & (given <= getattr(settings, boost.setting) * (1 + 1e-12))).all(), boost.name
+    for name in BOOSTS:
+        given = scored.stages.get(name, np.zeros(1))
+        assert ((given >= 0) & (given <= getattr(settings, f"{name}_weight") * (1 + 1e-12))).all(), name
     assert ((sum(scored.stages[name] for name in LISTS if name in scored.stages)) <= 1 + 1e-12).all()
     ranking = RankingByScore(scored)
     assert all(0 < ranking.scores[row] <= 1 for row in ranking.rows)
