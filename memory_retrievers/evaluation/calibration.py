@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.evaluation.custom import Pair
+from memory_retrievers.evaluation.custom import Pair, following_scopes
 from memory_retrievers.evaluation.silence import LOSS, Asked, Silence, measured
 from memory_retrievers.evaluation.synthetic import synthetic
 from memory_retrievers.memory import AgentMemory
@@ -209,9 +209,7 @@ def has_enough(chosen: Sequence[Example]) -> bool:
 
 def asked_by_pairs(pairs: Sequence[Pair], memory: AgentMemory) -> list[CalibrationQuestion]:
     """Ask the questions of a file, and of each scope those of the next one in the file and the synthetic ones."""
-    scopes = list(dict.fromkeys(pair.scope for pair in pairs))
-    following = dict(zip(scopes, [*scopes[1:], scopes[0]], strict=True))
-    asked = []
+    following, asked = following_scopes(pairs), []
     for number, pair in enumerate(pairs):
         fold = str(number % FOLDS)
         answering = [memory.get(name, scope=pair.scope) for name in pair.memory_ids]
@@ -219,7 +217,7 @@ def asked_by_pairs(pairs: Sequence[Pair], memory: AgentMemory) -> list[Calibrati
         asked.append(CalibrationQuestion(text=pair.query, scope=pair.scope, right=right, fold=fold))
         if following[pair.scope] != pair.scope:
             asked.append(CalibrationQuestion(text=pair.query, scope=following[pair.scope], right={}, fold=fold))
-    return [*asked, *_foreign(scopes, len(pairs))]
+    return [*asked, *_foreign([*following], len(pairs))]
 
 
 def asked_by_memories(memory: AgentMemory) -> list[CalibrationQuestion]:

@@ -24,7 +24,7 @@ from memory_retrievers.evaluation.measure import (
     recall_at,
     reciprocal_rank,
 )
-from memory_retrievers.evaluation.silence import DEPTH, Asked, Silence
+from memory_retrievers.evaluation.silence import Silence, answer_of
 from memory_retrievers.evaluation.silence import measured as measured_silence
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models.contents import Progress
@@ -170,26 +170,18 @@ def measure_silence(pairs: Sequence[Pair], memory: AgentMemory) -> Silence:
 
     Where all questions are of one scope there is no foreign one: the AUC and what is silenced are then NaN.
     """
-    scopes = list(dict.fromkeys(pair.scope for pair in pairs))
-    following = dict(zip(scopes, [*scopes[1:], scopes[0]], strict=True))
-    answers = []
+    following, answers = following_scopes(pairs), []
     for pair in pairs:
-        answers.append(_asked(pair, pair.scope, memory))
-        if following[pair.scope] != pair.scope:
-            answers.append(_asked(pair, following[pair.scope], memory))
+        for scope in dict.fromkeys((pair.scope, following[pair.scope])):
+            result = memory.retrieve(pair.query, scope=scope, record=False)
+            answers.append(answer_of(result, pair.memory_ids if scope == pair.scope else None))
     return measured_silence(answers)
 
 
-def _asked(pair: Pair, scope: str, memory: AgentMemory) -> Asked:
-    result = memory.retrieve(pair.query, scope=scope, record=False)
-    found = [(hit.relevance, hit.memory.id) for hit in result.semantic]
-    found += [(hit.relevance, hit.memory.id) for hit in result.episodic]
-    best, is_own = sorted(found, key=lambda hit: -hit[0])[:DEPTH], scope == pair.scope
-    return Asked(
-        is_own=is_own,
-        relevances=tuple(relevance for relevance, _ in best),
-        is_gold=tuple(is_own and found_id in pair.memory_ids for _, found_id in best),
-    )
+def following_scopes(pairs: Sequence[Pair]) -> dict[str, str]:
+    """The next scope in the file by each, the first behind the last."""
+    scopes = list(dict.fromkeys(pair.scope for pair in pairs))
+    return dict(zip(scopes, [*scopes[1:], *scopes[:1]], strict=True))
 
 
 def suggest(measured: Mapping[str, Sequence[Score]], compared: Mapping[str, RetrievalSettings]) -> Suggestion:
@@ -234,9 +226,7 @@ def _score(pair: Pair, memory: AgentMemory, *, embedder: Embedder, seed: int, mi
     )
     seconds = time.perf_counter() - started
     # 2. Both kinds in one ranking, facts first among equals, as a joint limit cuts them.
-    scored = [(hit.score, hit.memory.id) for hit in result.semantic]
-    scored += [(hit.score, hit.memory.id) for hit in result.episodic]
-    ranked = [found for _, found in sorted(scored, key=lambda each: -each[0])]
+    ranked = [hit.memory.id for hit in sorted(result, key=lambda hit: -hit.score)]
     values = {f"any@{k}": float(recall_at(ranked, pair.memory_ids, k) > 0) for k in (1, 5, _DEPTH)}
     values["frac@5"] = recall_at(ranked, pair.memory_ids, 5)
     values["MRR"] = reciprocal_rank(ranked, pair.memory_ids)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from memory_retrievers.evaluation.conversations import Conversation, FilledStores, Question
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models.contents import Progress
+from memory_retrievers.retrieval.results import RetrievalResult
 from memory_retrievers.settings import RetrievalSettings
 
 DEPTH: Final = 5  # episodes among which an answer is looked for
@@ -58,6 +60,7 @@ def ask(stores: FilledStores, settings: RetrievalSettings, *, progress: Progress
         progress: Called with how many questions have been asked, and of how many.
     """
     conversations, answers = stores.conversations, []
+    retrieve = partial(AgentMemory.retrieve, episodic_limit=DEPTH, semantic_limit=0, record=False)
     number = 2 * sum(len(conversation.questions) for conversation in conversations)
     with stores.opened(settings) as (memory, clock):
         for place, conversation in enumerate(conversations):
@@ -66,10 +69,11 @@ def ask(stores: FilledStores, settings: RetrievalSettings, *, progress: Progress
             for question in conversation.questions:
                 clock.moment = conversation.asked_at
                 gold = frozenset(conversation.session_of[turn] for turn in question.gold)
-                answers.append(_answer(memory, conversation.scope, question.text, gold=gold, is_own=True))
+                own = retrieve(memory, question.text, scope=conversation.scope)
+                answers.append(answer_of(own, gold))
                 clock.moment = other.asked_at
-                foreign = exchanged(question, names)
-                answers.append(_answer(memory, other.scope, foreign, gold=frozenset(), is_own=False))
+                foreign = retrieve(memory, exchanged(question, names), scope=other.scope)
+                answers.append(answer_of(foreign, None))
                 progress(len(answers), number)
     return answers
 
@@ -129,10 +133,11 @@ def calibration_error(hits: Sequence[tuple[float, bool]]) -> float:
     return sum(differences) / max(len(hits), 1)
 
 
-def _answer(memory: AgentMemory, scope: str, text: str, *, gold: frozenset[str], is_own: bool) -> Asked:
-    result = memory.retrieve(text, scope=scope, episodic_limit=DEPTH, semantic_limit=0, record=False)
+def answer_of(result: RetrievalResult, gold: Container[str] | None) -> Asked:
+    """The best hits of a question, with the ids of what answers it; None where it was asked of another conversation."""
+    best = sorted(result, key=lambda hit: -hit.relevance)[:DEPTH]
     return Asked(
-        is_own=is_own,
-        relevances=tuple(hit.relevance for hit in result.episodic),
-        is_gold=tuple(hit.memory.id in gold for hit in result.episodic),
+        is_own=gold is not None,
+        relevances=tuple(hit.relevance for hit in best),
+        is_gold=tuple(hit.memory.id in (gold or ()) for hit in best),
     )

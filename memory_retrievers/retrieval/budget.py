@@ -15,10 +15,10 @@ dividing by the cost finds less. The tokens are those of the whole text, counted
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from memory_retrievers.errors import ValidationError
@@ -71,7 +71,9 @@ def steps(
     of_episodes: list[list[MatchedTurn]] = [[] for _ in episodes]
     for turn in turns:
         of_episodes[turn.episode].append(turn)
-    every = [*_fact_steps(facts)]
+    values = accumulate((fact.score for fact in facts), min)  # a fact never goes before one of a better rank
+    told = zip(facts, values, strict=True)
+    every = [Step(value=value, text=fact.memory.fact, fact=place) for place, (fact, value) in enumerate(told)]
     for place, (episode, matched) in enumerate(zip(episodes, of_episodes, strict=True)):
         every += _level_steps(episode, place, matched, detail)
     return sorted(every, key=lambda step: -step.value)
@@ -109,13 +111,6 @@ def fitted(
             taken.append(step)
             plan, text, room = longer, longer_text, max_tokens - tokens
     return text
-
-
-def _fact_steps(facts: Sequence[RetrievedMemory[SemanticMemory]]) -> Iterator[Step]:
-    value = math.inf
-    for place, fact in enumerate(facts):
-        value = min(value, fact.score)  # a fact never goes before one of a better rank
-        yield Step(value=value, text=fact.memory.fact, fact=place)
 
 
 def _excerpt_steps(episode: RetrievedMemory[EpisodicMemory], place: int, matched: Sequence[MatchedTurn]) -> list[Step]:

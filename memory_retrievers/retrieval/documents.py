@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Unpack
 from urllib.parse import quote
@@ -75,17 +75,9 @@ def documents(
         ]
     else:
         lines = [_lines(episode, detail=detail) for episode in episodes]
-    both = [*map(_fact, facts), *map(_episode, episodes, lines)]
-    if with_scores:
-        scores = [*map(_scores, facts), *map(_scores, episodes)]
-        both = [replace(one, metadata=one.metadata | each) for one, each in zip(both, scores, strict=True)]
+    both = [_document(fact, [], with_scores=with_scores) for fact in facts]
+    both += [_document(hit, its_lines, with_scores=with_scores) for hit, its_lines in zip(episodes, lines, strict=True)]
     return sorted(both, key=lambda document: -document.relevance)  # within a kind that is the order they have
-
-
-def _fact(fact: RetrievedMemory[SemanticMemory]) -> MemoryDocument:
-    memory = fact.memory
-    described = {"category": memory.category.value, "created_at": iso(memory.created_at)}
-    return _document(fact, text=memory.fact, described=described)
 
 
 def _lines(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> list[str]:
@@ -105,32 +97,26 @@ def _at(episode: RetrievedMemory[EpisodicMemory], places: frozenset[int]) -> lis
     return [message for place, message in enumerate(episode.memory.messages) if place in places]
 
 
-def _episode(episode: RetrievedMemory[EpisodicMemory], lines: Sequence[str]) -> MemoryDocument:
-    memory = episode.memory
-    described = {
-        "title": memory.title or None,
-        "created_at": iso(memory.created_at),
-        "start_at": iso(memory.start_at),
-        "end_at": iso(memory.end_at),
-    }
-    return _document(episode, text="\n".join(filter(None, (one_line(memory.title), *lines))), described=described)
-
-
 def _document(
-    retrieved: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory],
-    *,
-    text: str,
-    described: Mapping[str, str | None],
+    hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory], lines: Sequence[str], *, with_scores: bool
 ) -> MemoryDocument:
-    memory = retrieved.memory
-    ours = {"kind": memory.kind.value, "scope": memory.scope, **described}
-    present = {key: value for key, value in ours.items() if value is not None}
+    memory = hit.memory
+    ours = {"kind": memory.kind.value, "scope": memory.scope}
+    if isinstance(memory, SemanticMemory):
+        text = memory.fact
+        ours |= {"category": memory.category.value, "created_at": iso(memory.created_at)}
+    else:
+        text = "\n".join(filter(None, (one_line(memory.title), *lines)))
+        ours |= {"title": memory.title} if memory.title else {}
+        times = {"created_at": memory.created_at, "start_at": memory.start_at, "end_at": memory.end_at}
+        ours |= {name: iso(moment) for name, moment in times.items()}
+    scores = _scores(hit) if with_scores else {}
     return MemoryDocument(
         id=memory.id,
         text=text,
-        metadata={"source": _address(memory)} | copy.deepcopy(memory.metadata) | present,
-        score=retrieved.score,
-        relevance=retrieved.relevance,
+        metadata={"source": _address(memory)} | copy.deepcopy(memory.metadata) | ours | scores,
+        score=hit.score,
+        relevance=hit.relevance,
     )
 
 

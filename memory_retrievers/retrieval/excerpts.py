@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from itertools import groupby
@@ -168,7 +168,8 @@ def excerpt_block(
         fact_display_length: Longer facts are cut to this many characters, the last being ``…``; None renders facts as
             specified: whole, and with the number of their sources even if that is 0.
     """
-    best = _best_values(turns, plan)
+    shown = [turn for turn in turns if turn.message in plan.episodes.get(turn.episode, ())]
+    best = {turn.episode: turn.value for turn in reversed(shown)}
     order = sorted(plan.episodes, key=lambda place: (-best.get(place, episodes[place].score), place))
     stories = [_excerpts(episodes[place].memory, plan.episodes[place], zone) for place in order]
     return two_sections(fact_lines(facts, plan, display_length=fact_display_length, zone=zone), stories)
@@ -187,14 +188,6 @@ def _turns_of(episode: RetrievedMemory[EpisodicMemory], place: int, *, discount:
                 scores.setdefault(message, match.score)
     for better, (message, score) in enumerate(scores.items()):
         yield MatchedTurn(episode=place, message=message, value=score * discount**better)
-
-
-def _best_values(turns: Sequence[MatchedTurn], plan: RenderPlan) -> Mapping[int, float]:
-    best: dict[int, float] = {}
-    for turn in turns:
-        if turn.message in plan.episodes.get(turn.episode, ()):
-            best.setdefault(turn.episode, turn.value)
-    return best
 
 
 def _excerpts(memory: EpisodicMemory, places: frozenset[int], zone: tzinfo | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -133,7 +133,7 @@ class ExplainedRetrieval:
 
     def to_dict(self) -> JsonObject:
         """All of it as a JSON-ready object."""
-        found = {"semantic": _dicts(self.semantic), "episodic": _dicts(self.episodic)}
+        found = {kind: [each.to_dict() for each in getattr(self, kind)] for kind in ("semantic", "episodic")}
         return {"query": self.query, "embedded": self.embedded, "scope": self.scope, "now": iso(self.now)} | found
 
     def to_text(self) -> str:
@@ -174,7 +174,3 @@ class ExplainedAbsence:
     def to_text(self) -> str:
         """Format the reason, and the stages if the memory was a candidate, for people to read."""
         return "\n\n".join((one_line(self.reason), *([] if self.memory is None else [self.memory.to_text()])))
-
-
-def _dicts(memories: Sequence[ExplainedMemory]) -> list[JsonObject]:
-    return [memory.to_dict() for memory in memories]

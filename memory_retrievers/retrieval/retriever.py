@@ -227,8 +227,7 @@ class HybridRetriever:
 
     def _relevances(self, request: RetrievalRequest) -> dict[tuple[str, str], float]:
         found = self.retrieve(request, record=False)
-        facts = {(hit.memory.scope, hit.memory.id): hit.relevance for hit in found.semantic}
-        return facts | {(hit.memory.scope, hit.memory.id): hit.relevance for hit in found.episodic}
+        return {(hit.memory.scope, hit.memory.id): hit.relevance for hit in found}
 
     def recent(self, scope: str, *, limit: int, days_limit: float | None, facts: bool = False) -> RecentResult:
         """List the scope's newest episodes (specification §2.17), open ones included, and if asked its newest facts.

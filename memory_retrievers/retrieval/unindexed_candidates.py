@@ -79,8 +79,7 @@ def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSetti
     if store.open_episodes.prepare([turn.row for turn in turns if turn.embedded is None]):
         plan.states.clear()  # they have vectors now
     known = [turn.terms or {} for turn in turns]
-    lengths = np.array([sum(each.values()) for each in known], np.float64)
-    joined = joined_statistics(plan.statistics[Kind.EPISODIC], plan.question.terms, known, lengths)
+    joined = joined_statistics(plan.statistics[Kind.EPISODIC], plan.question.terms, known)
     return plan.with_open(joined, settings=settings)
 
 
@@ -160,7 +159,7 @@ def with_open(
         repeats=closed.repeats,
         counts=np.concatenate((closed.counts, counts.reshape(len(terms), len(turns))), axis=1),
         lengths=np.concatenate((closed.lengths, lengths)),
-        statistics=joined_statistics(closed.statistics, terms, known, lengths),
+        statistics=joined_statistics(closed.statistics, terms, known),
         is_whole=closed.is_whole,
         open=episodes,
         snapshot=closed.snapshot,
@@ -198,18 +197,17 @@ def _cosines(closed: NDArray[np.float64], turns: Sequence[OpenTurn], vector: Vec
 
 
 def joined_statistics(
-    closed: TermStatistics, terms: Sequence[str], known: Sequence[Mapping[str, int]], lengths: NDArray[np.float64]
+    closed: TermStatistics, terms: Sequence[str], known: Sequence[Mapping[str, int]]
 ) -> TermStatistics:
     """Join the statistics of stored passages with n open ones.
 
     Args:
         closed: Of the stored passages.
         terms: The terms that are counted.
-        known: How often each term stands in each of the open passages.
-        lengths: How many terms each of them has, shape (n,).
+        known: How often each of its terms stands in each of the open passages.
     """
     passages = closed.passages + len(known)
-    length = closed.passages * closed.average_length + float(lengths.sum())
+    length = closed.passages * closed.average_length + sum(sum(each.values()) for each in known)
     return TermStatistics(
         passages,
         max(length, 1.0) / max(passages, 1),

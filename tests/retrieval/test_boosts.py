@@ -68,7 +68,7 @@ def test_length_grows_with_the_logarithm_of_the_terms(make_candidates):
     low, high = np.log(2), np.log(8)
     lowest = low - (high - low) / 3
     expected = [(np.log(1 + n) - lowest) / (high - lowest) for n in (1, 3, 7)]
-    assert given(features.length, candidates, fused=np.zeros(3)) == pytest.approx(expected)
+    assert given(features.length, candidates, scores=np.zeros(3)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -643,7 +643,7 @@ def test_forms_of_a_word_are_one_word_and_no_neighbours_of_each_other(make_candi
 
 def test_forms_of_a_word_stay_one_word_beside_what_is_queued():
     stored = TermStatistics(3, 5.0, {"haus": 1, "häuser": 2}, {"häuser": "haus"})
-    joined = joined_statistics(stored, ["haus", "häuser"], [{"haus": 1}], np.array([5.0]))
+    joined = joined_statistics(stored, ["haus", "häuser"], [{"haus": 1, "boot": 4}])
     assert (joined.frequencies, joined.words) == ({"haus": 2, "häuser": 2}, stored.words)
 
 

@@ -263,7 +263,7 @@ def _words_of_turns(
         return {}
     stored = store.keyword.statistics(list(repeats), filter.selection(Kind.EPISODIC, now=store.now()))
     lengths = np.array([sum(each.values()) for _, each in said], np.float64)
-    statistics = joined_statistics(stored, list(repeats), [each for _, each in said], lengths)
+    statistics = joined_statistics(stored, list(repeats), [each for _, each in said])
     frequencies = np.array([statistics.frequencies[term] for term in repeats], np.float64)
     scores = score_bm25(
         np.array([[each.get(term, 0) for _, each in said] for term in repeats], np.float64),
