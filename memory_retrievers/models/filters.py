@@ -102,9 +102,10 @@ class Filters:
         """Check what a caller has given.
 
         Raises:
-            ValidationError: A filter is of another type, too large, or ``until`` is before ``since``.
+            ValidationError: A filter is of another type, malformed, too large, or ``until`` is before ``since``.
         """
         since, until = parse_moment("since", options.get("since")), parse_moment("until", options.get("until"))
+        where = options.get("where")
         if since is not None and until is not None and until < since:
             raise ValidationError(f"until is before since: {until.isoformat()} < {since.isoformat()}; exchange them")
         return cls(
@@ -112,7 +113,7 @@ class Filters:
             metadata=_parse_metadata(options.get("metadata")),
             since=since,
             until=until,
-            where=parse_where(options.get("where")),
+            where=None if where is None else _WhereParser().parse(where),
         )
 
     def let_through(self, memory: AnyMemory) -> bool:
@@ -162,15 +163,6 @@ def parse_moment(name: str, given: object) -> datetime | None:
         return moment.astimezone(UTC)
     except OverflowError:
         raise ValidationError(f"{name} is too far from now: {moment!r}") from None
-
-
-def parse_where(given: object) -> Expression | None:
-    """Check a filter with operators; None stays None.
-
-    Raises:
-        ValidationError: It is malformed, too deep or too long; the message names the place in it.
-    """
-    return None if given is None else _WhereParser().parse(given)
 
 
 def _parse_tags(tags: object) -> tuple[str, ...]:

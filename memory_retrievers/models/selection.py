@@ -239,15 +239,10 @@ class TermStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TermCounts:
-    """Term frequencies of t terms in n passages.
+    """Term frequencies of t terms in n passages, both in the order asked for."""
 
-    Attributes:
-        lengths: Number of terms of each passage, in the order asked for, shape (n,); 0 for a deleted one.
-        counts: Occurrences of each term in each passage, in the order asked for, shape (t, n).
-    """
-
-    lengths: NDArray[np.float64]
-    counts: NDArray[np.float64]
+    lengths: NDArray[np.float64]  # number of terms of each passage, shape (n,); 0 for a deleted one
+    counts: NDArray[np.float64]  # occurrences of each term in each passage, shape (t, n)
 
 
 class ForgettingState(NamedTuple):

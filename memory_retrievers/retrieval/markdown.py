@@ -93,14 +93,10 @@ _DETAILED_RANKS: Final = {DetailLevel.NONE: 0, DetailLevel.LOW: 1, DetailLevel.A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderPlan:
-    """Render plan: the memories and messages of a result that a block contains, by position, from 0.
+    """Render plan: the memories and messages of a result that a block contains, by position, from 0."""
 
-    Attributes:
-        facts: Positions of the facts.
-        episodes: Positions of the messages by position of the episode; an empty set renders the summary alone.
-    """
-
-    facts: frozenset[int]
+    facts: frozenset[int]  # positions of the facts
+    # positions of the messages by position of the episode; an empty set renders the summary alone
     episodes: Mapping[int, frozenset[int]]
 
 

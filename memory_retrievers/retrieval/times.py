@@ -194,17 +194,11 @@ def by_time(candidates: Candidates, question: Question, planned: Floats | None) 
 
 def _fits(asked: QueryDate, months: NDArray[np.int64]) -> Floats:
     """Match of months since 1970 with a date, 0 to 1; shape (n,) in and out."""
-    years, of_year = months // 12 + 1970, months % 12 + 1
     if asked.month is None:
-        return np.where(years == asked.year, 1.0, 0.0)
-    after = months - 1
-
-    def right_year(given: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return np.full(len(given), True) if asked.year is None else given == asked.year
-
-    is_month = (of_year == asked.month) & right_year(years)
-    is_next = (after % 12 + 1 == asked.month) & right_year(after // 12 + 1970)
-    return np.where(is_month, 1.0, np.where(is_next, _NEXT_TO, 0.0))
+        return np.where(months // 12 + 1970 == asked.year, 1.0, 0.0)
+    later = months - (asked.month - 1)  # how many months each is behind that which is asked for
+    later = later % 12 if asked.year is None else later - 12 * (asked.year - 1970)
+    return np.where(later == 0, 1.0, np.where(later == 1, _NEXT_TO, 0.0))
 
 
 def _is_week_on(one: Period, other: Period) -> bool:

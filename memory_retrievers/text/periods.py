@@ -305,12 +305,9 @@ def _past(match: re.Match[str], today: datetime) -> Period:
 
 
 def _between_months(first: int, first_year: str | None, last: int, last_year: str | None, today: datetime) -> Period:
-    if first_year is None and last_year is not None:
-        since = month_of(first, today, year=int(last_year) - int(first > last)).since
-    else:
-        since = month_of(first, today, year=None if first_year is None else int(first_year)).since
-    year = since.year + int(first > last) if last_year is None else int(last_year)
-    return Period(since, month_of(last, today, year=year).until)
+    year = int(first_year) if first_year else int(last_year) - (first > last) if last_year else None
+    since = month_of(first, today, year=year).since
+    return Period(since, month_of(last, today, year=int(last_year or since.year + (first > last))).until)
 
 
 def _month_range(match: re.Match[str], today: datetime) -> Period | None:
@@ -332,11 +329,8 @@ def _year_range(match: re.Match[str], today: datetime) -> Period:
 
 def _since(match: re.Match[str], today: datetime) -> Period:
     month, year, alone = match.groups()
-    if month is None:
-        since = _year(int(alone), today).since
-    else:
-        since = month_of(MONTHS[month], today, year=None if year is None else int(year)).since
-    return Period(since, today + timedelta(days=1))
+    whole = month_of(MONTHS[month], today, year=int(year) if year else None) if month else _year(int(alone), today)
+    return Period(whole.since, today + timedelta(days=1))
 
 
 def _day(match: re.Match[str], today: datetime) -> Period | None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models.filters import MAX_CONDITIONS, MAX_DEPTH, Filters, parse_where
+from memory_retrievers.models.filters import MAX_CONDITIONS, MAX_DEPTH, Filters
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -16,6 +16,10 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 def deep(levels):
     return {"tags": "a"} if levels == 1 else {"not": deep(levels - 1)}
+
+
+def where_of(given):
+    return Filters.parse({"where": given}).where
 
 
 @pytest.mark.parametrize(
@@ -61,13 +65,13 @@ def deep(levels):
 )
 def test_what_is_no_filter_is_refused_with_its_place(given, problem):
     with pytest.raises(ValidationError, match=problem):
-        parse_where(given)
+        where_of(given)
 
 
 def test_as_much_as_is_allowed_is_taken():
-    assert parse_where(deep(MAX_DEPTH)) is not None
-    assert parse_where({"tags": {"in": ["a"] * MAX_CONDITIONS}}) is not None
-    assert parse_where(None) is None
+    assert where_of(deep(MAX_DEPTH)) is not None
+    assert where_of({"tags": {"in": ["a"] * MAX_CONDITIONS}}) is not None
+    assert where_of(None) is None
 
 
 words = st.sampled_from(["a", "b", "A", "ä", "1", "%", "'", '"', "\\", "a.b", "𝄞", "\ufffd", ""])
@@ -147,8 +151,8 @@ def test_the_database_lists_what_the_filter_lets_through_and_a_search_finds_it(m
 
 @given(where=filters)
 def test_a_filter_says_again_what_it_is(where):
-    parsed = parse_where(where)
-    assert parse_where(parsed.to_dict()).to_dict() == parsed.to_dict()
+    parsed = where_of(where)
+    assert where_of(parsed.to_dict()).to_dict() == parsed.to_dict()
 
 
 def test_what_is_missing_is_not_equal_and_is_in_no_order(memory):
