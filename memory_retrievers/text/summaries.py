@@ -9,7 +9,15 @@ from itertools import chain, pairwise
 
 from memory_retrievers.errors import ValidationError
 
-_SENTENCE_END = re.compile(r"""[。！？][。！？」』”）]*|(?<=[.!?…])["'”’)\]]{0,2}(?:\s|$)|[\n\r\u2028\u2029]""")
+_MONTH_NEXT = r"(?=\s(?i:januar|februar|märz|april|mai|ju[nl]i|august|(?:septem|okto|novem|dezem)ber)\b)"
+_NO_END = (  # "Dr. Wiegand", "am 28. Januar", "der 21. fällt aus"
+    r"(?<!\b(?:Dr|Mr|Ms|St|Sr|Fr|Hr|Nr|vs)\.)(?<!\b(?:Mrs|Mme|Sra|Hrn|bzw)\.)(?<!\bProf\.)"
+    rf"(?<!\b\d\.{_MONTH_NEXT})(?<!\b\d\d\.{_MONTH_NEXT})"
+    r"(?<!\b[Aa][mb] \d\d\.(?=\s[a-zäöü]))(?<!\b(?:[Dd]e[rnms]|[Vv]om|[Zz]um|[Bb]is) \d\d\.(?=\s[a-zäöü]))"
+)
+_SENTENCE_END = re.compile(
+    rf"""[。！？][。！？」』”）]*|(?<=[.!?…]){_NO_END}["'”’)\]]{{0,2}}(?:\s|$)|[\n\r\u2028\u2029]"""
+)
 _SPECIFIED_END = re.compile(r"(?<=[。！？.!?])(?<!\d\.(?=\d))\s*")  # of §3.7; the second part keeps numbers whole
 _SPECIFIED_WORDS = """
 the a an is are was were be been being have has had do does did will would could should may might must shall の は

@@ -47,6 +47,10 @@ class TestSentences:
             ('She said "no!" Then left.', ['She said "no!"', "Then left."]),
             ("好的。我们走！「行。」去哪？", ["好的。", "我们走！", "「行。」", "去哪？"]),
             ("first line\nsecond line", ["first line", "second line"]),
+            ("Dr. Wiegand rang. Mr. and Mrs. Lee too.", ["Dr. Wiegand rang.", "Mr. and Mrs. Lee too."]),
+            ("Neuer Termin 28. Januar. Der am 21. fällt aus.", ["Neuer Termin 28. Januar.", "Der am 21. fällt aus."]),
+            ("There were 12. Julia left.", ["There were 12.", "Julia left."]),
+            ("Vom 3. März an. I am 79. My wife is 80.", ["Vom 3. März an.", "I am 79.", "My wife is 80."]),
         ],
     )
     def test_end_at_punctuation_and_line_breaks_but_not_inside_numbers_and_names(self, text, parts):
