@@ -183,7 +183,8 @@ class Question:
     def date_terms(self) -> frozenset[str]:
         """The search terms of the dates that it names."""
         forms = (_WRITTEN_DATE, _NAMED_MONTH, _MONTH_BY_NUMBER, _BARE_YEAR) if self.dates else ()
-        named = (each[0] for form in forms for each in form.finditer(plain(self.text)))
+        texts = {plain(self.text), self.text.casefold()}  # with and without whole names of months
+        named = (each[0] for form in forms for text in texts for each in form.finditer(text))
         return frozenset(term for words in named for term in analyze(words))
 
     @classmethod

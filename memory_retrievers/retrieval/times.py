@@ -11,6 +11,7 @@ import numpy as np
 
 from memory_retrievers.models.fields import EPOCH, MICROSECOND, microseconds
 from memory_retrievers.retrieval.candidates import Candidates, ReadTexts, ReadTimes
+from memory_retrievers.retrieval.day_questions import asks_for_plans, asks_what_was_done
 from memory_retrievers.retrieval.question import QueryDate, Question
 from memory_retrievers.text.analysis import STOP_WORDS, analyze
 from memory_retrievers.text.dates import in_zone, read_long_date
@@ -33,7 +34,8 @@ _NO_NAMES: Final = """
 next cant wont dont didnt move cancel postpon chang instead book get got go come can one still just back new also today
 tomorrow need want say said ask tell told know think make good late earli hope like uhr morgen heut
 """
-_SAYS_LITTLE: Final = STOP_WORDS | COMMON_WORDS.keys() | PERIOD_WORDS | set(_NO_NAMES.split())
+_COMMON: Final = STOP_WORDS | COMMON_WORDS.keys()
+_SAYS_LITTLE: Final = _COMMON | PERIOD_WORDS | set(_NO_NAMES.split())
 _LOOKED_AT: Final = 1_000  # characters of a text that calls something off
 _CALLED_OFF: Final = re.compile(
     r"\b(?:(?:cancel|resched|postpon|annul|aplaz|suspend|abgesag|absag|verschob|verleg|stornier|ausgefallen|deplac)\w*"
@@ -94,13 +96,18 @@ def planned(candidates: Candidates, question: Question, *, texts: ReadTexts, sin
         began = EPOCH + holds.get(int(layout.memories[place]), int(layout.began[place])) * MICROSECOND
         found[place] = _described(text, speaker, began, question)
     if question.asks_for_plans and layout.has_messages:  # what calls a plan off is newer, so no plan is told without it
-        contents = {place: read.get(int(layout.passages[place]), "").partition(": ")[2] for place in newest}
+        texts_of = {place: read.get(int(layout.passages[place]), "") for place in newest}
+        contents = {place: text.partition(": ")[2] for place, text in texts_of.items()}
         plans = {place: _named_in(plain(contents[place])) for place in found.nonzero()[0].tolist()}
+
+        def said(place: int) -> tuple[datetime, int, int]:  # a conversation may go on for days; within it is the order
+            day = read_long_date(" ".join(texts_of[place].split(" ", 3)[:3])) or EPOCH
+            return day, int(layout.began[place]), place
+
         for place in newest if plans else ():
             if found[place] or not layout.is_message[place] or (off := called_off(contents[place])) is None:
                 continue
-            said = layout.began[place], place  # messages of an episode are in order
-            before = (p for p, names in plans.items() if (layout.began[p], p) < said and len(off[0] & names) >= off[1])
+            before = (p for p, names in plans.items() if len(off[0] & names) >= off[1] and said(p) < said(place))
             found[place] = max((found[p] for p in before), default=0.0)
     return found
 
@@ -152,7 +159,8 @@ def share_of_plan(plans: Sequence[Period], asked: Sequence[Period]) -> float:
 def _described(text: str, speaker: str | None, began: datetime, question: Question) -> float:
     """How well the days that a passage tells of fit; a message begins with the day in UTC it was said, and by whom.
 
-    The hour is not told there; that of the beginning of its episode is known, if it was on the same day.
+    The hour is not told there; that of the beginning of its episode is known, if it was on the same day. Who asked for
+    the plans of a day, or for what was done on it, told nothing of it.
     """
     asked = question.described_periods
     zone = asked[0].since.tzinfo
@@ -163,7 +171,11 @@ def _described(text: str, speaker: str | None, began: datetime, question: Questi
     said = read_long_date(day)
     if said is None:
         return 0.0
-    return _share(content, said.replace(tzinfo=zone) if began.date() != said.date() else in_zone(began, zone), question)
+    share = _share(
+        content, said.replace(tzinfo=zone) if began.date() != said.date() else in_zone(began, zone), question
+    )
+    asks = share and any(each(content, says_little=_COMMON) for each in (asks_for_plans, asks_what_was_done))
+    return 0.0 if asks else share
 
 
 def _share(text: str, said: datetime, question: Question) -> float:

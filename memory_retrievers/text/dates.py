@@ -34,7 +34,10 @@ _ENGLISH: Final = (
     rf"{_NUMBER} {_UNIT}s? (?:ago|before|earlier|later|from now|back)\b",
     rf"(?:in|for|within|over) (?:the (?:last|past|next) )?{_NUMBER} {_UNIT}s?\b",
     r"the other (?:day|night|week)\b|(?:day|night) (?:before|after)\b|a while (?:ago|back)\b",
-    rf"{_WEEKDAY}s?\b",
+    (
+        rf"{_WEEKDAY}s?\b|(?:thu(?:rs?)?|weds|fri)\b|(?:on|by|next|this|last|until) (?:mon|tues?|wed)\b"
+        rf"|(?:mon|tues?|wed|sat|sun) {_PART_OF_DAY}\b"
+    ),
     r"(?:january|february|april|june|july|august|september|october|november|december)\b",
     # the two months that are words as well
     r"(?:in|on|since|until|till|by|early|late|mid|of|last|next|this)[ -](?:march|may)\b|(?:march|may) (?:\d|the \d)",
@@ -63,7 +66,7 @@ _OTHERS: Final = (
     r"(?:ontem|hoje|amanhã|ieri|oggi|domani|вчера|сегодня|завтра|позавчера)\b",
 )
 _BEGINS_A_WORD: Final = rf"\b(?:{'|'.join((*_ENGLISH, *_OTHERS))})"
-_BEHIND_A_DIGIT: Final = r"\d(?:st|nd|rd|th)? (?:march|may)\b"
+_BEHIND_A_DIGIT: Final = r"\d(?:st|nd|rd|th)? (?:of )?(?:march|may|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b"
 _WITHOUT_SPACES: Final = (
     r"昨天|昨日|前天|今天|今日|今晚|明[天日晚]|后天|後天|明後日|あした|あさって",
     r"上周|上週|上个月|上個月|去年|明年|下周|下週|下个月|下個月|[这這本今][周週]|[个個]?星期|(?:周|週|礼拜|禮拜)[一二三四五六日天]",

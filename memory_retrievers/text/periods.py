@@ -58,6 +58,19 @@ weekend weekends wochenende wochenenden week-end week-ends
 _PART_OF_DAY: Final = re.compile(
     r"\b((?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend) ?(?:fruh|(?:vor|nach)?mittag|morgen|abend|nacht)\b"
 )
+_SHORT_MONTH: Final = r"(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|okt|nov|dec|dez)\b\.?"
+_SHORT_DAY: Final = "(?:mon|tues?|wed|sat|sun)"
+_SHORT: Final = re.compile(
+    rf"(?:(?<=\d )|(?<=\d[snrt][tdh] )|(?<=\d[snrt][tdh] of )){_SHORT_MONTH}|\b(?:thu(?:rs?)?|weds|fri)\b"
+    rf"|\b{_SHORT_MONTH}(?= (?:\d{{1,2}}(?:st|nd|rd|th)?|(?:19|20)\d\d)\b(?![:.]\d))"
+    rf"|(?m:^){_SHORT_DAY}(?=:| \d{{1,2}}\b(?! ?(?:h(?:ou)?rs?|h|min\w*|days?|weeks?|years?|people|of)\b))"
+    rf"|(?:(?<=\b(?:on|by) )|(?<=\b(?:next|this|last) )|(?<=\b(?:until|every) )){_SHORT_DAY}\b"
+    r"(?=[^\w ]|\s*$| (?:\d|(?:at|to|and|or|i|we|for|with|from|morning|afternoon|evening|night|lunch)\b))"
+    rf"|\b{_SHORT_DAY}(?= (?:\d{{1,2}}(?::\d\d)? ?[ap]m|\d{{1,2}}:\d\d|(?:morning|afternoon|evening|night))\b)"
+    r"|\b(?:mon|tues?|wed)(?= at \d)"
+)
+"""Short names of months and English days, where they are no other words: "wed 6am", and not "they wed in 1950"."""
+_NAMES: Final = {name[:3]: name for name in reversed([*MONTHS, *WEEKDAYS])}  # the first ones are English
 _FORTNIGHT: Final = re.compile(r"\b(?:(?:an?|one) )?fortnight\b")
 _DAYS_BACK: Final = {
     **dict.fromkeys(("today", "tonight", "heute", "aujourd'hui", "hoy"), 0),
@@ -186,12 +199,13 @@ def named(text: str, expressions: Sequence[Expression], today: datetime) -> dict
 
 
 def plain(text: str) -> str:
-    """The text in lower case, without accents and what follows a German day of the week; "fortnight" as "2 weeks".
+    """The text in lower case, without accents and what follows a German day; "fortnight" as "2 weeks", "fri" as Friday.
 
     >>> plain("Février, ÉTÉ"), plain("Am Freitagabend")
     ('fevrier, ete', 'am freitag')
     """
     left = without_accents(unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'"))
+    left = _SHORT.sub(lambda match: _NAMES[match[0][:3]], left)
     if "fortnight" in left:
         left = _FORTNIGHT.sub("2 weeks", left)
     return _PART_OF_DAY.sub(r"\1", left) if "tag" in left or "mittwoch" in left or "sonnabend" in left else left

@@ -338,13 +338,13 @@ def _next_of(day: int, today: datetime, *, months: int = 3) -> Iterator[Period]:
     return (each for each in days if each.since >= today and each.since.day == day)
 
 
-def _day_of_month(match: re.Match[str], today: datetime) -> Period:
-    """The next day of a number; all from it to another, as "25th to 28th"."""
+def _day_of_month(match: re.Match[str], today: datetime) -> Period | None:
+    """The next day of a number; all from it to another, as "25th to 28th"; none if it is told in the past."""
     found = list[Period]()
     for number in given(match):
         day, *_ = _next_of(int(number), found[-1].since if found else today)
         found.append(day)
-    return Period(found[0].since, found[-1].until)
+    return None if is_past(match) else Period(found[0].since, found[-1].until)
 
 
 def _day_of_that_month(match: re.Match[str], today: datetime) -> Period:

@@ -65,7 +65,7 @@ fui fuimos fue fueron hice hicimos hizo vi vimos vio estuve estuvimos estuvo tuv
 _PAST_VERB: Final = re.compile(
     r"\b(?:was(?! hat\b| vor\b| (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)"
     rf"(?! (?:\w+ )?{_ARRANGED})|were(?! (?:\w+ )?{_ARRANGED})|{DID}|{'|'.join(_PAST.split())}"
-    rf"|(?:gave|bought|made){_OF_PLANS}"
+    rf"|(?:gave|bought|made|paid(?! for)){_OF_PLANS}"
     rf"|(?<!ve )(?<!ve i )(?<!ve we )(?<!'s )(?<!has )got(?! (?:\w+ ){{0,2}}{_ARRANGED}){_OF_PLANS}"
     rf"|(?:i|we|you|he|she|it|they) (?:\w+ly )?(?!{_PLAN_VERB})\w+[^\We]ed"
     rf"|\A(?!{_NO_VERB})\w+[^\We]ed (?=(?:{_OBJECT}|an?|in|at|with) \w)"
@@ -79,7 +79,7 @@ _PAST_VERB: Final = re.compile(
     r"|was ist (?:[^.?\s]+\s+){0,16}(?:passiert|geschehen|gewesen)(?=\W*$)"
     r"|(?:j'ai|avons|\ba|ont) (?:fait|vu|mange|pris(?! (?:un )?rendez)|eu|plu|bu|lu|perdu|recu|achete|dormi|couru|joue"
     r"|visite|rencontre|travaille|fini|passe|ete(?! (?:invit|decid|convoqu|report|deplac|annul)))"
-    r"|(?:suis|est|sommes|sont) (?:all|rest|rentr|tomb|arriv|sorti|parti|venu|mort)e?e?s?)\b(?! para)"
+    r"|(?:suis|est|sommes|sont) (?:all|rest|rentr|tomb|arriv|pass|sorti|parti|venu|mort)e?e?s?)\b(?! para)"
 )
 _SENTENCE: Final = r"(?<!\d)(?<!\b[dms][rst])(?<!\bmrs)(?<!\.[a-z])(?:[.!?:]|(?<! );) |\n"  # " ; " is what was taken
 _PIECES: Final = (

@@ -211,6 +211,30 @@ def test_what_was_called_off_before_says_nothing_of_a_later_plan():
     assert asked_on(NOW, said, "What do I have today?") == {"Dentist on Friday at 3 then"}
 
 
+def test_a_conversation_that_began_before_a_plan_may_call_it_off():
+    def said(text, days):
+        return Message(role="user", content=text, timestamp=NOW - timedelta(days=days))
+
+    with AgentMemory.in_memory(clock=FixedClock(NOW)) as memory:
+        talk = [said("My neighbour paints", 3.01), said("Blue paint dries slowly", 3)]
+        memory.add_messages(SCOPE, [*talk, said("The coach trip has been cancelled", 1)], conversation="long")
+        memory.add_messages(SCOPE, [said("The coach trip is on Friday", 2)], conversation="short")
+        found = memory.retrieve("What do I have today?", scope=SCOPE, min_relevance="auto", record=False)
+    assert "has been cancelled" in found.to_markdown(detail="excerpts")
+
+
+@pytest.mark.parametrize("earlier", ["What do I have on Friday?", "whats on friday?", "Was habe ich am Freitag vor?"])
+def test_who_asked_for_the_plans_of_a_day_told_none(earlier):
+    said = {"The dentist is on Friday at 10": 3, earlier: 1, "Do I have to bring cake to the party on Friday?": 1}
+    assert asked_on(NOW, said, "What do I have today?") == said.keys() - {earlier}
+
+
+@pytest.mark.parametrize("question", ["what do i have on fri?", "whats on fri", "What's on 13 mar?"])
+def test_short_names_of_days_and_months_are_read(question):
+    said = {"flight leaves fri 6am": 3, "tax is due by mar 13": 20, "I like rain": 1}
+    assert asked_on(NOW, said, question) == said.keys() - {"I like rain"}
+
+
 def test_a_day_that_no_other_word_tells_as_one_is_read():
     said = {"zahnarzt hat angerufen, termin verschoben auf den 16.": 1, "I like rain": 1}
     assert len(asked_on(NOW, said, "What's coming up?")) == 1

@@ -28,12 +28,16 @@ ENGLISH = (
     rf"\b{NUMBER} {UNIT}s? (?:ago|before|earlier|later|from now|back)\b",
     rf"\b(?:in|for|within|over) (?:the (?:last|past|next) )?{NUMBER} {UNIT}s?\b",
     r"\bthe other (?:day|night|week)\b|\b(?:day|night) (?:before|after)\b|\ba while (?:ago|back)\b",
-    rf"\b{WEEKDAY}s?\b",
+    (
+        rf"\b{WEEKDAY}s?\b|\b(?:thu(?:rs?)?|weds|fri)\b|\b(?:on|by|next|this|last|until) (?:mon|tues?|wed)\b"
+        rf"|\b(?:mon|tues?|wed|sat|sun) {PART_OF_DAY}\b"
+    ),
     r"\b(?:january|february|april|june|july|august|september|october|november|december)\b",
     # the two months that are words as well
     r"\b(?:in|on|since|until|till|by|early|late|mid|of|last|next|this)[ -](?:march|may)\b",
     rf"\b(?:end|beginning|start|middle) of (?:the |this )?{UNIT}\b|\bthe {UNIT} after next\b",
-    r"\b(?:march|may) (?:\d|the \d)|\d(?:st|nd|rd|th)? (?:march|may)\b",
+    r"\b(?:march|may) (?:\d|the \d)",
+    r"\d(?:st|nd|rd|th)? (?:of )?(?:march|may|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b",
     r"\b(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\.? \d|\b\d{1,2}(?:st|nd|rd|th)\b",
     r"\b(?:19|20)\d\d\b|\b\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b|\b\d{1,2}:\d\d\b|\b\d{1,2} ?(?:am|pm|o'?clock)\b",
 )
@@ -122,6 +126,9 @@ SEPARATORS = (
         "the meeting is at 10:30",
         "dinner at 7 pm",
         "the 4th of July",
+        "due by 15 oct",
+        "off on fri",
+        "see you on wed",
         "this morning I ran",
         "我昨天去了湖边",
         "去年我们搬家了",
