@@ -14,6 +14,7 @@ from memory_retrievers.ingestion.corrections import CLAUSE_END, WORDS_OF_CHAT, S
 from memory_retrievers.models import SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.text.analysis import analyze, one_line
+from memory_retrievers.text.periods import PERIOD_WORDS, plain
 from memory_retrievers.text.summaries import sentences
 
 SUMMARY_LENGTH: Final = 300  # characters of a summary: two or three sentences, which an embedder still sees whole
@@ -68,6 +69,12 @@ _BETWEEN_PHRASES: Final = _SUBJECTS | frozenset(_FUNCTION_WORDS.split())
 _CONJUNCTIONS = "and but or so because when while if that since as than then"
 _CLAUSE_OPENS: Final = frozenset(_CONJUNCTIONS.split())
 """Words after which a clause begins anew, most often with its subject."""
+
+_BEFORE_HOURS: Final = frozenset(("at", "um"))  # "Monday at 3 Ana comes" is of no "3 Ana"
+_OPENING = re.compile(
+    r"\A(?:(?:and|but|also|ok|okay|yes|yeah|yep|ja|und|aber)\b[ ,]{1,3}){1,3}(?=\S{1,40} )", re.IGNORECASE
+)
+"""What leads to a clause and is no part of what it says; not all but its last word."""
 
 _DENIED = re.compile(
     r"\b(?:no|not|never|hardly|nothing|nobody|\w+n['’]t|cannot|nicht|nie|kein\w*|pas|jamais)\b", re.IGNORECASE
@@ -258,7 +265,7 @@ def _phrases(texts: Sequence[str], rarity: Mapping[str, float], speakers: set[st
             runs = list(_runs_of_words(text, speakers))
         for phrase, names_thing in runs:
             terms = set(analyze(phrase))
-            if not terms or len(phrase) > TITLE_LENGTH:
+            if not terms or len(phrase) > TITLE_LENGTH or _is_date(phrase):
                 continue
             weight = math.fsum(sorted(rarity.get(term, 0.0) for term in terms)) / math.sqrt(len(terms))
             weight *= AFTER_DETERMINER if names_thing else 1.0
@@ -274,7 +281,7 @@ def _runs_of_words(text: str, speakers: set[str]) -> Iterable[tuple[str, bool]]:
     for token in [*_TOKEN.findall(text), "."]:
         word = token.casefold().replace("’", "'")
         bare = word.removesuffix("'s")
-        is_word = word[0].isalnum()
+        is_word = word[0].isalnum() and not (before in _BEFORE_HOURS and word.isdecimal())
         if is_word and not {bare, word} & (WORDS_OF_CHAT | _BETWEEN_PHRASES | speakers) and "'" not in bare:
             if not run:
                 named = before in _DETERMINERS
@@ -329,6 +336,11 @@ def _windows(run: Sequence[str], named: bool) -> Iterable[tuple[str, bool]]:
         yield " ".join(tail), named
 
 
+def _is_date(phrase: str) -> bool:
+    """True if it names nothing but days, months and numbers: "12 March"."""
+    return all(word in PERIOD_WORDS for word in re.findall(r"[^\W\d_]+", plain(phrase)))
+
+
 def _headline(phrase: str) -> str:
     stripped = phrase.strip(_EDGES)
     return stripped[:1].upper() + stripped[1:]
@@ -343,12 +355,13 @@ def _clause_with(word: str, texts: Sequence[str]) -> str:
     """The first clause of several words that a word or phrase stands in, as a headline has room for it."""
     clauses = [clause.strip(_EDGES) for text in texts for clause in CLAUSE_END.split(text)]
     found = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)").search
+    clauses = [_OPENING.sub("", each) for each in clauses]
     return next((_cut(each, TITLE_LENGTH) for each in clauses if word and _is_phrase(each) and found(each)), "")
 
 
 def _first_words(texts: Sequence[str]) -> str:
     """Headline of the first words said, for messages without any distinctive term; empty if nobody says several."""
-    firsts = (_headline(_cut(text.strip(_EDGES), TITLE_LENGTH)) for text in texts)
+    firsts = (_headline(_cut(_OPENING.sub("", text.strip(_EDGES)), TITLE_LENGTH)) for text in texts)
     return next(filter(_is_phrase, firsts), "")
 
 

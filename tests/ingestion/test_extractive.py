@@ -91,6 +91,12 @@ class TestTitle:
             ("The release notes are on the wiki.", "Release notes"),
             ("I'm allergic to peanuts.", "I'm allergic to peanuts"),
             ("I'm exhausted.", "I'm exhausted"),
+            ("Monday at 3 Ana comes over.", "Monday at 3 Ana comes over"),
+            ("Book club meets on 12 March.", "Book club"),
+            ("We leave on 12 March and come home on 3 April.", "We leave on 12 March and come home on 3 April"),
+            ("Yes and Jo is furious.", "Jo is furious"),
+            ("ok Tom got the job at Airbus", "Tom got the job at Airbus"),
+            ("And then?", "And then"),
         ],
     )
     def test_is_a_noun_phrase_or_a_clause(self, content, title):
