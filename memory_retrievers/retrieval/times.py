@@ -17,7 +17,7 @@ from memory_retrievers.text.analysis import STOP_WORDS, analyze
 from memory_retrievers.text.dates import in_zone, read_long_date
 from memory_retrievers.text.languages import COMMON_WORDS
 from memory_retrievers.text.periods import PERIOD_WORDS, Period, plain
-from memory_retrievers.text.plans import BEYOND_LATIN, days_ahead, days_behind
+from memory_retrievers.text.plans import BEYOND_LATIN, days_ahead, days_behind, recurs_on
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _NEXT_TO: Final = 0.5
 """Boost of an episode in the month after the queried one, or near a queried period: much is talked about later."""
 
+_HABIT: Final = 0.5
 _READ: Final = 1_024  # passages that may tell of plans, the newest, of which so many are read at most
 _READ_BESIDE: Final = 256  # newest passages that tell no time and may call a plan off: "The trip is cancelled"
 _A_NAME: Final = 3  # bytes of the shortest term that may name a plan: "tea", "茶"
@@ -174,6 +175,8 @@ def _described(text: str, speaker: str | None, began: datetime, question: Questi
     share = _share(
         content, said.replace(tzinfo=zone) if began.date() != said.date() else in_zone(began, zone), question
     )
+    if not (share or question.behind) and recurs_on(content, asked):
+        share = _HABIT  # what is every Friday comes behind what is on one
     asks = share and any(each(content, says_little=_COMMON) for each in (asks_for_plans, asks_what_was_done))
     return 0.0 if asks else share
 

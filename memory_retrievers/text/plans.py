@@ -6,7 +6,7 @@ English, German, French, Spanish, Chinese and Japanese; what lies behind is in :
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import MINYEAR, UTC, datetime, timedelta
 from typing import Final
 
@@ -50,6 +50,7 @@ from memory_retrievers.text.tense import by_spelling, is_past, is_past_by_what_f
 
 _LOOKED_AT: Final = 1_000  # characters of a text; who plans says so at once
 _LESS_THAN_A_YEAR: Final = timedelta(days=364)  # the last time of a date is the next one from then on
+_WEEK_DAYS: Final = 7
 _FROM_SATURDAY: Final = timedelta(days=5)  # so many days before, the weekend is the last that has begun
 
 _LATIN_DAYS: Final = frozenset(filter(str.isascii, DAYS_ON))
@@ -61,6 +62,12 @@ _NOT_AHEAD: Final = (
     r"last|past|since|(?<=on )one|(?<=on )that(?: \w+)?|(?:every|each)(?: other| second)?|an?(?= [mtwfs]\w+day)|any"
     r"|eine[mn]|une?|le|(?:letzt|vorig|jed)e[nrsm]?(?: zweite[nrsm]?)?|seit|chaque|depuis|desde|cada(?: dos)?|los"
 )
+_EACH: Final = rf"({any_of(WEEKDAYS)})"
+_RECURRING: Final = re.compile(
+    r"\b(?:(?:every|each)(?: other| second)?|jede[nr]?(?: zweite[nr])?|chaque|tous les|cada|todos los|los) "
+    rf"{_EACH}s?(?:,? (?:and|or|und|oder|et|y) {_EACH})?\b|\b{_EACH}s\b"
+)
+_NO_LONGER: Final = re.compile(r"\bused to\b|\bany ?more\b|\bno longer\b|\bfruher\b|\bnicht mehr\b|\bne \w+ plus\b")
 _HABIT: Final = re.compile(
     r"\b(?:(?:every|each) (?:week|month|year)|weekly|(?:month|year|annual)ly(?= (?:on|in)\b)|always"
     r"|usually|favou?rite (?:week)?days?|jede[ns]? (?:woche|monat|jahr)|immer(?! noch)|meistens"
@@ -157,6 +164,22 @@ def days_ahead(text: str, *, today: datetime, by_clock: bool = True) -> tuple[Pe
     day, has_digits = midnight(today), _DIGIT.search(left) is not None
     expressions = _EXPRESSIONS[has_digits, is_cjk] if by_clock else _DATES
     return tuple(each for each in named(plain(by_spelling(text[:_LOOKED_AT])), expressions, day) if each.until > day)
+
+
+def recurs_on(text: str, asked: Sequence[Period]) -> bool:
+    """True if a text tells of what is on a day of every week that is one of the asked, of a week at most.
+
+    >>> from datetime import UTC
+    >>> friday = Period(datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 3, 7, tzinfo=UTC))
+    >>> recurs_on("Choir is every Friday", [friday]), recurs_on("Yoga is on Mondays", [friday])
+    (True, False)
+    """
+    left = plain(text[:_LOOKED_AT])
+    if _NO_LONGER.search(left):
+        return False
+    found = {WEEKDAYS[day] for match in _RECURRING.finditer(left) if not is_past(match) for day in given(match)}
+    days = ((each.since, (each.until - each.since).days) for each in asked)
+    return any((since.weekday() + more) % 7 + 1 in found for since, n in days if n <= _WEEK_DAYS for more in range(n))
 
 
 def days_behind(text: str, *, today: datetime) -> tuple[Period, ...]:

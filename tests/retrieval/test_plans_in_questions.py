@@ -211,6 +211,22 @@ def test_what_was_called_off_before_says_nothing_of_a_later_plan():
     assert asked_on(NOW, said, "What do I have today?") == {"Dentist on Friday at 3 then"}
 
 
+@pytest.mark.parametrize(
+    "habit",
+    [
+        "Choir practice is every Friday at 7",
+        "Yoga is on Fridays",
+        "Skat ist jeden Freitag",
+        "Le vendredi, chaque vendredi",
+    ],
+)
+def test_what_is_every_friday_is_told_beside_what_somebody_plans_for_one(habit):
+    others = {"I run every Tuesday": 8, "We used to swim every Friday": 7, "I swam every Friday last year": 9}
+    said = {"The dentist is on Friday at 10": 2, habit: 30, **others}
+    assert asked_on(NOW, said, "What do I have on Friday?") == {"The dentist is on Friday at 10", habit}
+    assert habit in asked_on(NOW, said, "What's on this week?")
+
+
 def test_a_conversation_that_began_before_a_plan_may_call_it_off():
     def said(text, days):
         return Message(role="user", content=text, timestamp=NOW - timedelta(days=days))
