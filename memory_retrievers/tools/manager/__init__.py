@@ -474,7 +474,7 @@ class MemoryManager:
         now, interval = self.now(), timedelta(seconds=self.settings.cleanup_interval_seconds)
         with self._lock:
             last = self._purged_at
-            if last is not None and last <= now < shifted(last, interval):
+            if last is not None and timedelta() <= now - last < interval:
                 return
             self._purged_at = now
         self._store.remove_expired()
