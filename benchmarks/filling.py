@@ -23,6 +23,7 @@ import numpy as np
 from corpus import BIG_SCOPE, DIMENSION, NOW, Words
 
 from memory_retrievers import AgentMemory, EpisodicMemory, Message
+from memory_retrievers.backends.sqlite.connection import Connection
 from memory_retrievers.models import Draft
 from memory_retrievers.models.selection import TURN
 from memory_retrievers.testing import FixedClock
@@ -129,11 +130,14 @@ class Pair:
         ((scope_id,),) = self._store.execute("SELECT id FROM scopes")
         texts = {passage: text for passage, text, *_ in rows["passage_contents"]}
         postings: list[tuple[object, ...]] = []
+        turns = self.size // PASSAGES * MESSAGES  # before this call, which decide in which volume its postings are
+        volumes = {TURN: turns // Connection.dialect.volume, "episodic": (self.size - turns) // Connection.dialect.volume}
         for passage, memory, part, *_ in rows["passages"]:
             terms = analyze(texts[passage])
             field_of = part if part == "episodic" else TURN
+            volume = f"{field_of}:{volumes[field_of]}" if volumes[field_of] else field_of
             postings += [
-                (scope_id, field_of, term, passage, memory, frequency, len(terms))
+                (scope_id, volume, term, passage, memory, frequency, len(terms))
                 for term, frequency in Counter(terms).items()
             ]
         rows["postings"] = sorted(postings)

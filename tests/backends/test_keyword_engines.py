@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from contracts import KeywordIndexContract
-from contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, ranking, without_snapshots
+from contracts.samples import NOW, SCOPE, add, episode, episodes_in, fact, facts_in, ranking, without_snapshots
 
 from memory_retrievers.backends.sql import snapshots
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex, RankBM25KeywordIndex
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.sqlite import Database
+from memory_retrievers.backends.sqlite.connection import DIALECT, Connection
 from memory_retrievers.models import Category, Kind, MemoryKey, Tier
 from memory_retrievers.models.selection import Selection
 from memory_retrievers.settings import SNAPSHOT_BYTES
@@ -230,6 +231,65 @@ def test_a_memory_that_comes_from_another_scope_is_counted_in_its_place(ledger):
     assert index.statistics(["milk"], facts_in()).frequencies == {"milk": 1}
     assert index.search(["tea"], facts_in(), limit=10).passages == ids + moved
     assert index.search(["tea"], facts_in("user/2"), limit=10).passages == []
+
+
+@pytest.mark.parametrize("few", [snapshots._FEW, 0], ids=["by texts", "by postings"])
+@pytest.mark.parametrize("most", [SNAPSHOT_BYTES, NEVER], ids=["with snapshots", "without"])
+def test_postings_of_a_wide_scope_go_on_in_another_volume_and_are_found_and_forgotten_alike(monkeypatch, most, few):
+    monkeypatch.setattr(snapshots, "_FEW", few)
+    words = Words(np.random.default_rng(5))
+    texts, queries = ["...", *words.texts(35)], words.queries(20)  # the first has no terms
+    memories = [fact(f"f{n}", text, scope=SCOPE if n % 4 else f"{SCOPE}/work") for n, text in enumerate(texts)]
+    memories += [episode(f"e{n}", text) for n, text in enumerate(texts[:9])]
+    both = {"include_child_scopes": True}
+    selections = [
+        facts_in(**both),
+        facts_in(f"{SCOPE}/work"),
+        episodes_in(),
+        replace(episodes_in(), every_passage=True),
+    ]
+
+    def told(volumes):
+        """What is found before and after some are forgotten, and after more are added, by volumes of these sizes."""
+        ledger, found, kinds = SQLLedger(Database(None)), [], set()
+        ledger.snapshots.most = most
+        index = PostingsKeywordIndex(ledger, **DEFAULT)
+
+        def look():
+            for each in selections:
+                found.extend(index.search(query, each, limit=9) for query in queries)
+                found.extend(index.statistics(query, each) for query in queries)
+            assert index.verify().ok
+            kinds.update(ledger.column("SELECT DISTINCT kind FROM postings"))
+
+        def forget(some):
+            with ledger.transaction():
+                for each in some:
+                    index.remove(ledger.passages_of(each.scope, id=each.id))
+                    ledger.remove([each.key])
+
+        for volume, some in zip(volumes, (memories[:20], memories[20:]), strict=True):
+            monkeypatch.setattr(Connection, "dialect", replace(DIALECT, volume=volume))
+            for each in some:
+                _store(ledger, index, [each])
+        look()
+        forget(memories[5:25])
+        look()
+        _store(ledger, index, memories[5:25])
+        look()
+        forget(memories)
+        assert [ledger.column(f"SELECT count(*) FROM {name}") for name in ("postings", "keyword_statistics")] == [
+            [0]
+        ] * 2
+        ledger.close()
+        return found, kinds
+
+    whole, in_one = told([1_000, 1_000])
+    assert in_one == {"semantic", "episodic"}
+    divided, in_many = told([4, 4])
+    assert in_many > {"semantic", "semantic:1", "semantic:2", "semantic:6", "episodic"}
+    begun_before, _ = told([1_000, 4])  # by an older version of the package, which knew none
+    assert divided == begun_before == whole
 
 
 def _postings(block):

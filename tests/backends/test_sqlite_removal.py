@@ -7,6 +7,7 @@ from contracts.samples import NOW, SCOPE, add, episode, fact, facts_in, review, 
 from memory_retrievers.backends.sql import keyword
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
 from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.backends.sql.passages import holding
 from memory_retrievers.backends.sql.sync import SQLAdoptedRows
 from memory_retrievers.backends.sqlite import Database
 from memory_retrievers.errors import BackendError, ConfigurationError
@@ -87,11 +88,13 @@ def test_a_passage_that_was_never_indexed_counts_for_nothing_when_it_goes(ledger
 
 
 def test_postings_are_removed_by_key_and_not_by_reading_the_scope(ledger):
-    statement = keyword._REMOVE_POSTINGS.format(narrowed="AND term IN (SELECT value FROM json_each(:terms))")
-    values = {"scope": SCOPE, "field": "semantic", "passage": 1, "terms": "[]"}
+    within = holding(ledger.dialect, ":field", "term = :term", "passage = :passage")
+    by_term = ledger.dialect.among("term", ":terms")
+    statement = keyword._REMOVE_POSTINGS.format(within=within, narrowed=f"AND {by_term}")
+    values = {"scope": SCOPE, "field": "semantic", "passage": 1, "terms": "[]", "term": ""}
     with ledger.database.read() as connection:
         plan = " ".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values))
-    assert "scope_id=? AND kind=? AND term=? AND passage=?" in plan
+    assert plan.count("postings") == plan.count("scope_id=? AND kind=? AND term=? AND passage=?") == 2
 
 
 def test_a_purge_beside_a_reader_says_so_and_a_later_one_succeeds(ledger):

@@ -2,10 +2,13 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import filling
 import pytest
 from corpus import VectorTable, Words
+
+from memory_retrievers.backends.sqlite.connection import DIALECT, Connection
 
 pytestmark = pytest.mark.embedded("it reads the file")
 
@@ -14,7 +17,9 @@ def rows(connection, table):
     return sorted(connection.execute(f"SELECT * FROM {table}").fetchall(), key=repr)
 
 
-def test_both_hold_the_same_rows(tmp_path):
+@pytest.mark.parametrize("volume", [10, DIALECT.volume])
+def test_both_hold_the_same_rows(tmp_path, monkeypatch, volume):
+    monkeypatch.setattr(Connection, "dialect", replace(DIALECT, volume=volume))
     with closing(filling.Pair(tmp_path, filling.Pool(), Words(1))) as pair:
         for _ in range(2):
             ours, plain = pair.fill(2 * filling.PASSAGES)

@@ -78,6 +78,10 @@ def _items(column: str) -> str:
     return f"SELECT listed.value FROM json_array_elements_text({_json(column)}) AS listed (value)"
 
 
+def _volumes(_scope: str, *fields: str) -> str:
+    return f"kind IN ({', '.join(fields)})"
+
+
 def _member(column: str, name: str, value: JsonScalar, sign: str = "=") -> str:
     """CASE, since a condition beside another may be looked at first."""
     if value is None or isinstance(value, bool):
@@ -136,6 +140,8 @@ DIALECT: Final = Dialect(
     vector_value="CAST(? AS vector)",
     bytes_type="bytea",
     schema_version="SELECT version FROM schema_version",
+    volume=0,  # its rows lie in the order in which they came
+    volumes=_volumes,
     beside="AND {}.scope_id = {}.scope_id".format,
     among="{} = ANY({})".format,
     each="unnest(CAST({} AS bigint[])) AS each (value)".format,

@@ -14,7 +14,7 @@ from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql import verification
 from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Dialect, joining
 from memory_retrievers.backends.sql.ledger import SQLLedger
-from memory_retrievers.backends.sql.passages import in_scope
+from memory_retrievers.backends.sql.passages import holding, in_scope
 from memory_retrievers.backends.terms import EMPTY
 from memory_retrievers.models.contents import VerificationReport
 from memory_retrievers.models.selection import Hits, Passage, Selection, TermCounts, TermStatistics
@@ -32,9 +32,8 @@ _ADD_STATISTICS: Final = """
     ON CONFLICT (scope_id, kind) DO UPDATE
     SET passages = keyword_statistics.passages + excluded.passages, terms = keyword_statistics.terms + excluded.terms
 """
-_REMOVE_POSTINGS: Final = f"""
-    DELETE FROM postings WHERE {OF_SCOPE} AND kind = :field
-    AND passage = :passage {{narrowed}} RETURNING frequency, length
+_REMOVE_POSTINGS: Final = """
+    DELETE FROM postings WHERE {within} AND passage = :passage {narrowed} RETURNING frequency, length, kind
 """
 _REMOVE_STATISTICS: Final = (
     f"""UPDATE keyword_statistics SET passages = passages - 1, terms = terms - :length
@@ -72,15 +71,17 @@ class PostingsKeywordIndex:
         """Index new passages. Called inside the ledger's transaction."""
         with joining(self._ledger.database, *{passage.scope for passage in passages}) as connection:
             ids = _scope_ids(connection, passages)
+            volumes = _volumes(connection, sorted(ids.values()))
             postings: list[tuple[int, str, str, int, int, int, int]] = []
             lengths: dict[tuple[int, str], list[int]] = {}
             for passage in passages:
                 scope_id, field, number, memory = ids[passage.scope], str(passage.field), passage.id, passage.memory
                 terms = analyze(passage.text) if passage.terms is None else passage.terms
                 length = len(terms)
-                lengths.setdefault((scope_id, field), []).append(length)
+                kind = volumes.get((scope_id, field), field) if terms else field  # without a posting nothing tells it
+                lengths.setdefault((scope_id, kind), []).append(length)
                 counts = Counter(terms).items()
-                postings += [(scope_id, field, term, number, memory, count, length) for term, count in counts]
+                postings += [(scope_id, kind, term, number, memory, count, length) for term, count in counts]
             # In the order of the primary key: each page of its tree is changed once, however large the scope is.
             connection.insert_rows("postings", _POSTING, sorted(postings))
             statistics = [(*place, len(each), sum(each)) for place, each in sorted(lengths.items())]
@@ -185,6 +186,17 @@ def _scope_ids(connection: Connection, passages: Sequence[Passage]) -> dict[str,
     return ids
 
 
+def _volumes(connection: Connection, scopes: Sequence[int]) -> dict[tuple[int, str], str]:
+    """Volumes that new postings go into, by the scope's row id and field; those are left out that are in the first."""
+    volume, held = connection.dialect.volume, Counter[tuple[int, str]]()
+    if not volume:
+        return {}
+    sql = f"SELECT scope_id, kind, passages FROM keyword_statistics WHERE {connection.dialect.among('scope_id', '?')}"
+    for scope_id, kind, passages in connection.execute(sql, (connection.dialect.listed(scopes),)):
+        held[scope_id, kind.partition(":")[0]] += passages
+    return {place: f"{place[1]}:{full}" for place, passages in held.items() if (full := passages // volume) > 0}
+
+
 def _remove(connection: Connection, passage: Passage) -> None:
     """Remove one passage from postings and statistics, as if it had never been added."""
     counts = Counter(analyze(passage.text))
@@ -194,21 +206,25 @@ def _remove(connection: Connection, passage: Passage) -> None:
         "field": passage.field,
         "passage": passage.id,
         "terms": dialect.listed(list(counts)),
+        "term": next(iter(counts), ""),
     }
     by_term = f"AND {dialect.among('term', ':terms')}"  # one key per term, not the whole scope
-    removed = connection.execute(_REMOVE_POSTINGS.format(narrowed=by_term), values).fetchall()
+    within = holding(dialect, ":field", "term = :term", "passage = :passage")
+    removed = connection.execute(_REMOVE_POSTINGS.format(within=within, narrowed=by_term), values).fetchall()
     length = removed[0][1] if removed else counts.total()
-    if sum(frequency for frequency, _ in removed) < length:  # added by an analyzer of other terms, or not at all
-        removed += connection.execute(_REMOVE_POSTINGS.format(narrowed=""), values).fetchall()
+    if sum(frequency for frequency, *_ in removed) < length:  # added by an analyzer of other terms, or not at all
+        within = f"{OF_SCOPE} AND {dialect.volumes(OF_SCOPE, ':field')}"
+        removed += connection.execute(_REMOVE_POSTINGS.format(within=within, narrowed=""), values).fetchall()
         if not removed:
             return
+    _, length, kind = removed[0] if removed else (0, 0, passage.field)
     for statement in _REMOVE_STATISTICS:
-        connection.execute(statement, values | {"length": removed[0][1] if removed else 0})
+        connection.execute(statement, values | {"length": length, "field": kind})
 
 
 def _statistics(dialect: Dialect, selection: Selection) -> str:
     """One statement, so that all figures are of one point in time: the scope's first, then each term's."""
-    within = in_scope(selection)
+    within = in_scope(dialect, selection)
     return f"""
         SELECT NULL, CAST(sum(passages) AS BIGINT), CAST(sum(terms) AS BIGINT) FROM keyword_statistics WHERE {within}
         UNION ALL SELECT asked.key, (SELECT count(*) FROM postings WHERE {within} AND term = asked.key), NULL
@@ -218,7 +234,7 @@ def _statistics(dialect: Dialect, selection: Selection) -> str:
 
 def _search(dialect: Dialect, selection: Selection) -> str:
     """One statement, so that statistics and postings are of one point in time."""
-    within = in_scope(selection)
+    within = in_scope(dialect, selection)
     summed = dialect.summed("weight * frequency / (frequency + norm + norm_per_term * length)", "postings.term")
     return f"""
         WITH scope AS MATERIALIZED (

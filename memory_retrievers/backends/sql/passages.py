@@ -14,7 +14,7 @@ import numpy as np
 
 from memory_retrievers.backends.snapshot import COLUMNS, NEVER, ORIGINS, UNKNOWN, Passages, category_code, laid_out
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import Connection, Part
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Dialect, Part
 from memory_retrievers.backends.terms import Postings
 from memory_retrievers.models.selection import TOKEN_CHARACTERS, TURN, WHOLE, Layout, Selection
 from memory_retrievers.models.storage import UnembeddedPassage
@@ -150,7 +150,8 @@ class StoredPassages(Part):
     def postings(self, selection: Selection) -> Postings:
         """Read all postings of the selection's scope and fields, by term; joined texts are the fastest way."""
         lists = f"{self.dialect.gathered('passage')}, {self.dialect.gathered('frequency')}"
-        sql = f"SELECT term, count(*), {lists} FROM postings WHERE {in_scope(selection)} GROUP BY scope_id, kind, term"
+        within = in_scope(self.dialect, selection)
+        sql = f"SELECT term, count(*), {lists} FROM postings WHERE {within} GROUP BY scope_id, kind, term"
         rows = self.query(sql, where.parameters(self.dialect, selection))
         terms, sizes, passages, frequencies = zip(*rows, strict=True) if rows else ((),) * 4
         return Postings(terms, np.array(sizes, np.int64), _numbers(passages), _numbers(frequencies))
@@ -158,7 +159,7 @@ class StoredPassages(Part):
     def counted(self, selection: Selection) -> tuple[int, int]:
         """Number of passages in a selection's scope and fields, and of their terms, by the stored statistics."""
         sql = f"""SELECT CAST(sum(passages) AS BIGINT), CAST(sum(terms) AS BIGINT) FROM keyword_statistics
-            WHERE {in_scope(selection)}"""
+            WHERE {in_scope(self.dialect, selection)}"""
         ((passages, terms),) = self.query(sql, where.parameters(self.dialect, selection))
         return passages or 0, terms or 0
 
@@ -194,10 +195,20 @@ def _as_passages(rows: list[Sequence[Any]]) -> Passages:
     return Passages(arrays, tuple(names), more[0] if more else [], more[1] if len(more) > 1 else [])
 
 
-def in_scope(selection: Selection) -> str:
+def in_scope(dialect: Dialect, selection: Selection) -> str:
     """SQL condition for postings and statistics to belong to the scope and fields."""
-    fields = f"IN (:kind, '{TURN}')" if TURN in selection.fields else "= :kind"
-    return f"scope_id {where.scope_condition(selection)} AND kind {fields}"
+    scope = f"scope_id {where.scope_condition(selection)}"
+    fields = (":kind", f"'{TURN}'") if TURN in selection.fields else (":kind",)
+    return f"{scope} AND {dialect.volumes(scope, *fields)}"
+
+
+def holding(dialect: Dialect, field: str, terms: str, passages: str) -> str:
+    """SQL condition for postings of ``:scope`` to be in those volumes of a field that hold such terms of passages."""
+    within = f"{OF_SCOPE} AND {dialect.volumes(OF_SCOPE, field)}"
+    if not dialect.volume:
+        return within
+    found = f"SELECT kind FROM postings WHERE {within} AND {terms} AND {passages}"
+    return f"{OF_SCOPE} AND kind IN (VALUES ({field}) UNION {found})"
 
 
 def _numbers(lists: Sequence[str]) -> NDArray[np.int64]:

@@ -13,8 +13,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from memory_retrievers.backends.sql import characters, events
-from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Dialect, one
+from memory_retrievers.backends.sql.connection import Connection, Database, Dialect, one
 from memory_retrievers.backends.sql.contents import RawMemory, RawPassage, all_rows, read_page
+from memory_retrievers.backends.sql.passages import holding
 from memory_retrievers.backends.sql.rows import UNREADABLE, decode
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import AnyMemory, Category, Kind
@@ -37,14 +38,15 @@ _PASSAGES: Final = """
 """
 
 # Of the words of some passages, in one scan each; by range, since no planner takes a list of passages for what it is.
+_OF_PAGE: Final = "passage BETWEEN :first AND :last"
 _POSTINGS: Final = f"""
-    SELECT passage, term, memory, frequency, length FROM postings
-    WHERE {OF_SCOPE} AND kind = :kind AND {{among_terms}}
-    AND passage BETWEEN :first AND :last
+    SELECT passage, term, memory, frequency, length FROM postings WHERE {{within}} AND {{among_terms}} AND {_OF_PAGE}
 """
 _STATISTICS: Final = """
-    SELECT s.scope, k.scope_id, k.kind, k.passages, k.terms
-    FROM keyword_statistics k LEFT JOIN scopes s ON s.id = k.scope_id WHERE k.passages <> 0 OR k.terms <> 0
+    SELECT s.scope, k.scope_id, substr(k.kind, 1, {position}(k.kind || ':', ':') - 1) AS field,
+        CAST(sum(k.passages) AS BIGINT), CAST(sum(k.terms) AS BIGINT)
+    FROM keyword_statistics k LEFT JOIN scopes s ON s.id = k.scope_id GROUP BY s.scope, k.scope_id, field
+    HAVING sum(k.passages) <> 0 OR sum(k.terms) <> 0
 """
 
 
@@ -101,14 +103,16 @@ def _look_up(
 ) -> dict[int, dict[object, tuple[object, ...]]]:
     """Read what is kept of the words of passages, ascending by id: memory, frequency and length by passage and term."""
     dialect = connection.dialect
-    look_up = _POSTINGS.format(among_terms=dialect.among("term", ":terms"))
+    within = holding(dialect, ":kind", dialect.among("term", ":some"), _OF_PAGE)
+    look_up = _POSTINGS.format(within=within, among_terms=dialect.among("term", ":terms"))
     found: dict[int, dict[object, tuple[object, ...]]] = {passage.id: {} for passage in page}
     fields: dict[tuple[str, object], list[int]] = {}
     for passage in page:
         fields.setdefault((passage.scope, passage.field), []).append(passage.id)
     for (scope, kind), ids in fields.items():
         terms = dialect.listed(sorted(set().union(*(words[each] for each in ids))))
-        values = {"scope": scope, "kind": kind, "terms": terms, "first": ids[0], "last": ids[-1]}
+        some = dialect.listed(sorted({next(iter(words[each]), "") for each in ids}))  # a term of each tells its volume
+        values = {"scope": scope, "kind": kind, "terms": terms, "some": some, "first": ids[0], "last": ids[-1]}
         for passage, term, *posting in connection.execute(look_up, values):
             if passage in found:
                 found[passage][term] = tuple(posting)
@@ -124,7 +128,7 @@ def _name(connection: Connection, passage: Passage) -> str:
 def _statistics_problems(
     connection: Connection, passages: Counter[tuple[object, object]], terms: Counter[tuple[object, object]]
 ) -> Iterator[str]:
-    found = connection.execute(_STATISTICS)
+    found = connection.execute(_STATISTICS.format(position=connection.dialect.position))
     kept = {(scope_id if scope is None else scope, kind): counts for scope, scope_id, kind, *counts in found}
     for scope, kind in passages.keys() | kept.keys():
         right, found = [passages[scope, kind], terms[scope, kind]], kept.get((scope, kind), [0, 0])

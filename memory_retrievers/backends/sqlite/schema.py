@@ -380,6 +380,9 @@ _EVENTS: Final = (
         UPDATE events SET scope_id = NEW.scope_id WHERE scope_id = OLD.scope_id AND memory = NEW.row; END""",
 )
 
+# No table changes: postings may have kinds like `turn:1`, which an older version of the package would not find.
+_VOLUMES: Final[tuple[str, ...]] = ()
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST,
     _PROJECTION,
@@ -394,6 +397,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _TOKENS,
     _ITEMS,
     _EVENTS,
+    _VOLUMES,
 )
 """Schema version n is what the first n migrations make, but for triggers and an index that a later one makes anew; the
 file keeps it in ``PRAGMA user_version``."""
