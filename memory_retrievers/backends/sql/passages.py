@@ -208,7 +208,7 @@ def holding(dialect: Dialect, field: str, terms: str, passages: str) -> str:
     if not dialect.volume:
         return within
     found = f"SELECT kind FROM postings WHERE {within} AND {terms} AND {passages}"
-    return f"{OF_SCOPE} AND kind IN (VALUES ({field}) UNION {found})"
+    return f"{OF_SCOPE} AND kind IN ({found})"
 
 
 def _numbers(lists: Sequence[str]) -> NDArray[np.int64]:

@@ -111,7 +111,8 @@ def _look_up(
         fields.setdefault((passage.scope, passage.field), []).append(passage.id)
     for (scope, kind), ids in fields.items():
         terms = dialect.listed(sorted(set().union(*(words[each] for each in ids))))
-        some = dialect.listed(sorted({next(iter(words[each]), "") for each in ids}))  # a term of each tells its volume
+        # two terms of each tell in which volume it is, should one be missing
+        some = dialect.listed(sorted({end(words[each], default="") for each in ids for end in (min, max)}))
         values = {"scope": scope, "kind": kind, "terms": terms, "some": some, "first": ids[0], "last": ids[-1]}
         for passage, term, *posting in connection.execute(look_up, values):
             if passage in found:
