@@ -71,7 +71,9 @@ class PostingsKeywordIndex:
         """Index new passages. Called inside the ledger's transaction."""
         with joining(self._ledger.database, *{passage.scope for passage in passages}) as connection:
             ids = _scope_ids(connection, passages)
-            volumes = _volumes(connection, sorted(ids.values()))
+            # where no passage has such a number yet, no scope has so many: that need not be asked
+            is_wide = 0 < connection.dialect.volume < max((passage.id for passage in passages), default=0)
+            volumes = _volumes(connection, sorted(ids.values())) if is_wide else {}
             postings: list[tuple[int, str, str, int, int, int, int]] = []
             lengths: dict[tuple[int, str], list[int]] = {}
             for passage in passages:
@@ -189,8 +191,6 @@ def _scope_ids(connection: Connection, passages: Sequence[Passage]) -> dict[str,
 def _volumes(connection: Connection, scopes: Sequence[int]) -> dict[tuple[int, str], str]:
     """Volumes that new postings go into, by the scope's row id and field; those are left out that are in the first."""
     volume, held = connection.dialect.volume, Counter[tuple[int, str]]()
-    if not volume:
-        return {}
     sql = f"SELECT scope_id, kind, passages FROM keyword_statistics WHERE {connection.dialect.among('scope_id', '?')}"
     for scope_id, kind, passages in connection.execute(sql, (connection.dialect.listed(scopes),)):
         held[scope_id, kind.partition(":")[0]] += passages
