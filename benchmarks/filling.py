@@ -131,13 +131,14 @@ class Pair:
         texts = {passage: text for passage, text, *_ in rows["passage_contents"]}
         postings: list[tuple[object, ...]] = []
         turns = self.size // PASSAGES * MESSAGES  # before this call, which decide in which volume its postings are
-        volumes = {TURN: turns // Connection.dialect.volume, "episodic": (self.size - turns) // Connection.dialect.volume}
+        volume = Connection.dialect.volume
+        volumes = {TURN: turns // volume, "episodic": (self.size - turns) // volume}
         for passage, memory, part, *_ in rows["passages"]:
             terms = analyze(texts[passage])
             field_of = part if part == "episodic" else TURN
-            volume = f"{field_of}:{volumes[field_of]}" if volumes[field_of] else field_of
+            kind = f"{field_of}:{volumes[field_of]}" if volumes[field_of] else field_of
             postings += [
-                (scope_id, volume, term, passage, memory, frequency, len(terms))
+                (scope_id, kind, term, passage, memory, frequency, len(terms))
                 for term, frequency in Counter(terms).items()
             ]
         rows["postings"] = sorted(postings)

@@ -106,7 +106,7 @@ class Dialect:
     bytes_type: str  # name of the type of bytes
     schema_version: str  # statement that reads the version of the schema
     volume: int  # passages after which the postings of a field of a scope go on in its next volume; 0 is never
-    volumes: Fragment  # of a condition on scopes, and fields: condition that a ``kind`` is a volume of one of the fields
+    volumes: Fragment  # of a condition on scopes, and fields: condition that a ``kind`` is a volume of one of them
     beside: Fragment  # of two tables: extra condition of a join by number, so that only one partition is read
     listed: Callable[[Sequence[int] | Sequence[str]], object]  # the parameter that ``among`` or ``each`` reads
     among: Fragment  # of a column and a parameter: condition that the column is one of the values of a list
