@@ -192,14 +192,17 @@ async def _malformed(request: Request, error: Exception) -> Response:
     return failure(ValidationError.of_complaints(error.errors(), without="body"))
 
 
-async def _no_such_route(_request: Request, error: Exception) -> Response:
+async def _no_such_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
+    headers = error.headers or {}
+    if "Allow" in headers and request.scope["path"] in PROBES:
+        headers = {"Allow": "GET, HEAD"}  # which are two routes: Starlette names the methods of one
     answers = {
         404: ("NotFoundError", "there is no such route: /openapi.json has all of them"),
-        405: ("MethodNotAllowed", f"this address takes {(error.headers or {}).get('Allow')}"),
+        405: ("MethodNotAllowed", f"this address takes {headers.get('Allow')}"),
     }
     name, message = answers.get(error.status_code, ("BadRequest", error.detail))
-    return HTTPError(error.status_code, name, message, headers=error.headers).response()
+    return HTTPError(error.status_code, name, message, headers=headers).response()
 
 
 def serve(

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 
 from memory_retrievers.models import DetailLevel, EpisodicDraft, JsonObject, MemoryDraft, SemanticDraft
 from memory_retrievers.models.fields import ShortText, UTCDateTime, iso, storable
-from memory_retrievers.models.filters import SearchOptions
+from memory_retrievers.models.filters import MAX_FILTERS, SearchOptions
 from memory_retrievers.models.messages import IfSaid, Message, Said
 from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.tools.arguments import MetadataFilter, Where
@@ -75,7 +75,11 @@ class Body(BaseModel):
 class FilteredBody(Body):
     """Filters of a search or a list."""
 
-    tags: Annotated[list[str], FailFast(), Field(description="Only what has all these, at most 16.")] = []
+    tags: Annotated[
+        list[str],
+        FailFast(),
+        Field(description="Only what has all these.", json_schema_extra={"maxItems": MAX_FILTERS}),
+    ] = []
     metadata: MetadataFilter = None
     since: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or later.")] = None
     until: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or earlier.")] = None

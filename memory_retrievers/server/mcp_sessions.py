@@ -69,7 +69,7 @@ class McpEndpoint:
                 raise HTTPError(400, "BadRequest", f"the {name.title()} cannot be read: it is no address")
         if self._tokens.admit(headers.get("authorization", "").encode("latin-1")) is None:
             message = "send the bearer token of this server"
-            raise HTTPError(401, "AuthenticationError", message, headers={"WWW-Authenticate": "Bearer"})
+            raise HTTPError(401, "Unauthorized", message, headers={"WWW-Authenticate": "Bearer"})
         if scope["method"] != "POST":
             await self._app(scope, _empty(receive), send)
             return

@@ -29,9 +29,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_retrievers.backends.sql.requests import KEEP_SECONDS, RepeatedRequestError, RequestUnderWay, under_way
-from memory_retrievers.errors import MemoryRetrieversError
+from memory_retrievers.errors import MemoryRetrieversError, ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import ScopeStatistics
+from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import Channel, acting_as
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.server.intake import SharedCheck, replaying
@@ -157,6 +158,17 @@ class RequestContext:
         """Make the answer from the result of the memory, and measure it."""
         with self.metrics.timed(self._scope, "answer"):
             return answer()
+
+
+def check_query(request: Request) -> None:
+    """Refuse a query parameter that the route does not know, or that is given twice."""
+    known = [each.alias for each in request.scope["route"].dependant.query_params]
+    given = [name for name, _ in request.query_params.multi_items()]
+    for name in given:
+        if name not in known:
+            raise ValidationError(f"there is no query {storable(name)}: there are {', '.join(known) or 'none'}")
+        if given.count(name) > 1:
+            raise ValidationError(f"query.{name} is given twice")
 
 
 CurrentRequest: TypeAlias = Annotated[RequestContext, Depends(RequestContext)]

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
@@ -28,13 +28,14 @@ from memory_retrievers.server.bodies import (
     tool_body,
 )
 from memory_retrievers.server.methods import METHODS, PLAIN, PROCESSING, Method
-from memory_retrievers.server.requests import CurrentRequest, RequestContext
+from memory_retrievers.server.requests import CurrentRequest, RequestContext, check_query
 from memory_retrievers.server.responses import UTF8JSONResponse, failure, markdown
 from memory_retrievers.tools.registry import REGISTRY, find_tool, offered_tools
 from memory_retrievers.tools.tool import FAILURES, AnyTool, ToolContext
 from memory_retrievers.tools.tool import failure as tool_failure
 
-read_routes = APIRouter(prefix="/api/v0", tags=["Read"])
+_CHECKED: Final = [Depends(check_query)]
+read_routes = APIRouter(prefix="/api/v0", tags=["Read"], dependencies=_CHECKED)
 
 MARKDOWN: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"text/markdown": {"schema": {"type": "string"}}}, "description": "The block; empty if nothing."}
@@ -100,7 +101,7 @@ async def profile(conversation_id: Conversation, request: CurrentRequest, max_to
     return request.make(lambda: markdown(result.to_markdown(max_tokens=max_tokens)))
 
 
-write_routes = APIRouter(prefix="/api/v0", tags=["Write"])
+write_routes = APIRouter(prefix="/api/v0", tags=["Write"], dependencies=_CHECKED)
 
 _REMEMBER: Final = "/api/v0/remember"
 
@@ -225,7 +226,7 @@ PREFIX: Final = "/api/v0/tools/"
 @cache
 def tool_routes(*, allow_scopes: bool) -> APIRouter:
     """A route for each tool, made once for all applications: they know nothing of a memory."""
-    tool_routes = APIRouter(prefix=PREFIX.removesuffix("/"), tags=["Tools"])
+    tool_routes = APIRouter(prefix=PREFIX.removesuffix("/"), tags=["Tools"], dependencies=_CHECKED)
     offered = {tool.name: tool for tool in offered_tools("all", allow_scopes=allow_scopes)}
     for tool in offered.values():
         tool_routes.add_api_route(

@@ -161,6 +161,28 @@ def test_unknown_addresses_and_methods_are_answered_in_the_same_shape(client):
     wrong = client.get("/api/v0/retrieve_memory")
     assert error_of(wrong) == (405, "MethodNotAllowed")
     assert (wrong.headers["Allow"], wrong.json()["message"]) == ("POST", "this address takes POST")
+    probed = client.post("/healthz")  # which is two routes
+    assert (probed.headers["Allow"], probed.json()["message"]) == ("GET, HEAD", "this address takes GET, HEAD")
+
+
+@pytest.mark.parametrize("asked", ["max_token=5", "max_tokens=5&max_tokens=6", "conversation_id=user/alice"])
+def test_a_query_that_a_route_does_not_know_or_has_twice_is_refused(client, asked):
+    answer = client.get(f"/api/v0/profile?conversation_id=user/alice&{asked}")
+    assert error_of(answer) == (422, "ValidationError")
+    name = asked.partition("=")[0]
+    known = "there is no query max_token: there are conversation_id, max_tokens"
+    assert answer.json()["message"] == (known if name == "max_token" else f"query.{name} is given twice")
+
+
+def test_a_query_that_a_write_does_not_know_does_nothing(client, memory):
+    answer = client.post("/api/v0/forget_scope?dry_run=true", json=of_alice())
+    assert answer.json()["message"] == "there is no query dry_run: there are none"
+    assert memory.get("fact-otter", scope="user/alice")
+
+
+def test_the_document_says_how_many_tags_a_filter_takes(client):
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    assert {schemas[name]["properties"]["tags"]["maxItems"] for name in ("RetrieveBody", "ContextBody")} == {16}
 
 
 MUCH = {str(n): n for n in range(17)}

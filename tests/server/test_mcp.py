@@ -363,7 +363,7 @@ async def test_a_token_and_a_local_name_are_asked_over_http(store):
         inside = await client.post(url, json=body, headers=right)
 
     assert (without.status_code, wrong.status_code) == (401, 401)
-    assert without.json()["error_type"] == "AuthenticationError"
+    assert without.json()["error_type"] == "Unauthorized"  # as over HTTP
     assert elsewhere.status_code == 421
     assert inside.status_code not in {401, 421}
 
