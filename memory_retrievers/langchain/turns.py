@@ -256,8 +256,9 @@ class MemoryChatHistory(BaseChatMessageHistory):
         one_or_more: Any = [messages] if is_pair or isinstance(messages, str | BaseMessage | Mapping) else messages
         try:
             given = convert_to_messages(one_or_more)  # a dict, a pair or a text is one, too
-        except (ValueError, NotImplementedError):  # which repeat what was given
-            raise ValidationError("a message is what LangChain takes for one: it has a role and a content") from None
+        except Exception:  # noqa: BLE001 - LangChain raises what it stumbles over, and repeats what was given
+            needed = "it has a role and a content, a call of a tool name, args and id, and its answer the tool_call_id"
+            raise ValidationError(f"a message is what LangChain takes for one: {needed}") from None
         said = self._turns.said(given)
         self._turns.keep(said, scope=self._scope, conversation=self._conversation)
 

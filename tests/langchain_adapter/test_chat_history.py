@@ -194,7 +194,27 @@ def test_what_langchain_takes_for_messages_is_added_as_such(memory):
     assert [message.content for message in history.messages] == said
 
 
-@pytest.mark.parametrize("wrong", [[{"who": "user", "secret": "sk-123"}], [3], [("user",)]])
+def calling(*calls):
+    return [{"role": "assistant", "content": "sk-123", "tool_calls": calls}]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [{"who": "user", "secret": "sk-123"}],
+        [3],
+        [("user",)],
+        3,
+        None,
+        calling({}),
+        calling({"name": "sk-123"}),
+        calling({"function": None, "id": "1"}),
+        calling(None),
+        calling("sk-123"),
+        [{"role": "tool", "content": "sk-123"}],  # of no call
+        [{"role": ["user"], "content": "sk-123"}],
+    ],
+)
 def test_what_is_no_message_is_refused_without_a_word_of_it(memory, wrong):
     with pytest.raises(ValidationError, match=r"^a message is what LangChain takes for one") as refused:
         history_of(memory).add_messages(wrong)
