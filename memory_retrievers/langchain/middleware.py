@@ -92,7 +92,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
 
     What the user says is queued in the memory before the model is called, and what the agent answers when the run has
     ended, each message once, however many runs the thread has; ``thread_id`` is the conversation it belongs to.
-    Instructions (system messages) and the summaries of ``SummarizationMiddleware`` are not recorded. What tools answer
+    Instructions (system messages), the summaries of ``SummarizationMiddleware``, and what LangChain's limits and
+    ``ModelRetryMiddleware`` say where no model has answered are not recorded. What tools answer
     is not, unless the run ends with it (as with structured output, or ``return_direct``): then it is recorded as the
     agent's answer. Where a thread begins with messages of earlier turns, as without a checkpointer, only those after
     the last answer that the user has spoken after are new; what others, such as a router, have answered since is not

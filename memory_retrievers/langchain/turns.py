@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,6 +38,11 @@ RUN_NAME: Final = "AgentMemory"
 """Name of the retriever run that a trace shows for what was recalled."""
 
 _INSTRUCTIONS = frozenset({"system", "developer"})
+
+# what LangChain's middleware says in the place of a model whose calls failed or are used up
+_NOTICE: Final = re.compile(
+    r"Model call (?:limits exceeded: |failed after \d+ attempts? with )|(?:Tool|'[^']*' tool) call limit reached: "
+)
 
 _logger = logging.getLogger("memory_retrievers")
 
@@ -160,8 +166,8 @@ class TurnMemory(ScopedByConfig):
         return max(count for count in range(len(known) + 1) if known[len(known) - count :] == new[:count])
 
     def said(self, messages: Sequence[BaseMessage]) -> list[Message]:
-        """The messages of a conversation to keep: what was said, but no instructions, and no summary in its place."""
-        converted = [self._message_of(message) for message in messages if not is_summary(message)]
+        """The messages of a conversation to keep: what was said, but no instructions, summaries and notices."""
+        converted = [self._message_of(message) for message in messages if not _is_no_word(message)]
         return [message for message in converted if message is not None and message.role not in _INSTRUCTIONS]
 
     def answered_by_tools(self, messages: Sequence[BaseMessage]) -> list[Message]:
@@ -194,6 +200,12 @@ def going_on(outcome: str) -> Iterator[None]:
 def is_summary(message: BaseMessage) -> bool:
     """True if LangChain's summarization put the message in the place of messages that were said."""
     return message.additional_kwargs.get("lc_source") == "summarization"
+
+
+def _is_no_word(message: BaseMessage) -> bool:
+    """True for a summary, and for what LangChain says where no model has answered, which has no metadata of one."""
+    is_notice = isinstance(message, AIMessage) and not message.response_metadata and _NOTICE.match(message.text)
+    return is_summary(message) or bool(is_notice)
 
 
 class MemoryChatHistory(BaseChatMessageHistory):

@@ -15,8 +15,11 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
     HumanInTheLoopMiddleware,
+    ModelCallLimitMiddleware,
     ModelRequest,
+    ModelRetryMiddleware,
     SummarizationMiddleware,
+    ToolCallLimitMiddleware,
     dynamic_prompt,
 )
 from langchain.agents.structured_output import ToolStrategy
@@ -34,7 +37,7 @@ from pydantic import BaseModel
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import BackendError, ConfigurationError, LanguageModelError, ValidationError
-from memory_retrievers.langchain import AgentMemoryMiddleware, MemoryToolkit
+from memory_retrievers.langchain import AgentMemoryMiddleware, MemoryChatHistory, MemoryToolkit
 from memory_retrievers.testing import FixedClock, HashEmbedder
 from memory_retrievers.text.analysis import estimate_tokens
 
@@ -499,6 +502,29 @@ def test_a_run_that_waits_for_approval_recalls_and_records_when_it_goes_on(memor
     agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), ALICE)
     assert recalled_text(model.heard[1]) == recalled_text(model.heard[0])
     assert recorded(memory) == [("user", "How warm is it in Lyon?"), ("assistant", "Warm.")]
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        (ModelCallLimitMiddleware(run_limit=1, exit_behavior="end"), "Model call limits exceeded"),
+        (ToolCallLimitMiddleware(run_limit=1, exit_behavior="end"), "Tool call limit reached"),
+        (ToolCallLimitMiddleware(tool_name="thermometer", run_limit=1, exit_behavior="end"), "'thermometer' tool call"),
+        (ModelRetryMiddleware(max_retries=0), "Model call failed after 1 attempt with OSError: sk-123"),
+    ],
+)
+def test_what_langchain_says_where_no_model_answers_is_not_recorded(memory, saying, limit, says):
+    agent = agent_of(saying(LOOK, LOOK, OSError("sk-123")), memory, limit)
+    ended = agent.invoke(asking("How warm is it?"), ALICE)["messages"][-1]
+    assert ended.text.startswith(says)
+    assert recorded(memory) == [("user", "How warm is it?")]
+
+
+def test_a_model_may_speak_of_a_limit(memory):
+    said = AIMessage("Tool call limit reached: that is an error of LangChain.", response_metadata={"model": "m"})
+    history = MemoryChatHistory(memory, "user/alice", "t1", process="never")
+    history.add_messages([HumanMessage("What is that error?"), said])
+    assert [each.content for each in history.messages][1] == said.content
 
 
 def test_instructions_and_summaries_are_not_recorded(memory, saying):
