@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, timedelta, tzinfo
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 from zoneinfo import ZoneInfo
 
 import pydantic
@@ -51,7 +51,22 @@ def checked_zone(name: object) -> str:
     return str(name)
 
 
-class Checked(BaseModel):
+class SaidInOurWords(BaseModel):
+    """Base of models whose making raises the package's ``ValidationError`` where a value breaks a rule."""
+
+    if not TYPE_CHECKING:  # which would know the fields no more
+
+        def __init__(self, /, **given: object) -> None:
+            try:
+                super().__init__(**given)
+            except pydantic.ValidationError as error:
+                raise ValidationError.from_pydantic(error) from error
+
+        # as that of pydantic itself: what reads a file or a field of a model names the place of what is wrong
+        __init__.__pydantic_base_init__ = True
+
+
+class Checked(SaidInOurWords):
     """Base of all settings: immutable, without fields other than its own, and checked when it is made.
 
     Raises:
@@ -59,15 +74,6 @@ class Checked(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)  # tokens are among it
-
-    def __init__(self, /, **given: Any) -> None:  # noqa: ANN401 - what each class takes
-        try:
-            super().__init__(**given)
-        except pydantic.ValidationError as error:
-            raise ValidationError.from_pydantic(error) from error
-
-    # as that of pydantic itself: what reads a file or a field of a model names the place of what is wrong
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
 
 class RetrievalSettings(Checked):

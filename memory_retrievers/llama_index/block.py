@@ -43,7 +43,7 @@ from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import parse_detail
 from memory_retrievers.scene import PromptFormat, ScenePrompt
-from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings
+from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SaidInOurWords, SceneSettings
 from memory_retrievers.text.analysis import estimate_scene_tokens, estimate_tokens
 
 MARGIN: Final = 1.15
@@ -53,7 +53,7 @@ _Shorter: TypeAlias = Callable[[int], str | None]
 """Renders the same memories in so many tokens, if it can."""
 
 
-class LongTermMemoryBlock(BaseMemoryBlock[str]):
+class LongTermMemoryBlock(SaidInOurWords, BaseMemoryBlock[str]):
     """Long-term memories for LlamaIndex's ``Memory``: recalled for every question, made of what leaves the chat.
 
     ::
@@ -223,13 +223,13 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
             render = partial(self._scene, messages, scope)
             content = render() if turn is None else self._scenes((scope, session_id), turn, lambda _: render())
             shorter = partial(self._shortened_scene, render, content)
-        elif turn is not None:
+        elif turn is not None and turn.asks:
             retrieved = partial(self._retrieved, scope=scope, in_prompt=spoken(messages))
             found = self._recall((scope, session_id), turn, retrieved)
             if not (found.semantic or found.episodic):  # so a chat that is reset may ask the same anew
                 self._recall.forget((scope, session_id))
             content = self._rendered(found, self.detail)
-            shorter, size = partial(self._shortened, found, partial(retrieved, turn.query)), size_of(found)
+            shorter, size = partial(self._shortened, found, partial(retrieved, turn.asks)), size_of(found)
         else:
             return ""
         if content:
@@ -269,7 +269,7 @@ class LongTermMemoryBlock(BaseMemoryBlock[str]):
 
     def _scene(self, messages: list[ChatMessage], scope: str, *, budget: int | None = None) -> str:
         turn = last_turn(messages)
-        query = "" if turn is None else turn.query
+        query = "" if turn is None else turn.asks
         return notes(self._scene_prompt.render(messages, scope=scope, query=query, budget=budget), tag=self.name)
 
     def _shortened_scene(self, render: Callable[..., str], content: str, room: int) -> str | None:

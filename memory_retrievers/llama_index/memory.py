@@ -45,7 +45,7 @@ from memory_retrievers.retrieval.documents import profile_block
 from memory_retrievers.retrieval.markdown import TAG, between_tags
 from memory_retrievers.retrieval.request import asked_by, parse_relevance, parse_zone
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
-from memory_retrievers.settings import MAX_TOKENS
+from memory_retrievers.settings import MAX_TOKENS, SaidInOurWords
 from memory_retrievers.storage.open import is_made, noted_embedder
 from memory_retrievers.storage.options import chosen_embedder
 from memory_retrievers.text.analysis import estimate_tokens
@@ -71,7 +71,7 @@ class ChatOptions(TypedDict, total=False):
     time_zone: str | None
 
 
-class ConversationMemory(BaseMemory):
+class ConversationMemory(SaidInOurWords, BaseMemory):
     """A chat memory for agents and chat engines that remembers beyond the chat.
 
     ::
@@ -316,11 +316,12 @@ class ConversationMemory(BaseMemory):
             profile, known = profile_block(self._long_term(), self.scope, token_counter=self.token_counter)
         block = ""
         with going_on("nothing was recalled"):
-            found = self._recall(self.scope, asked, partial(self._retrieved, in_prompt=in_prompt))
-            if isinstance(found, RetrievalResult):  # without the facts that are in the prompt anyway
-                found = replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))
-            shown = found.to_markdown(self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter)
-            block = between_tags(shown, tag=TAG)
+            if asked.asks:
+                found = self._recall(self.scope, asked, partial(self._retrieved, in_prompt=in_prompt))
+                if isinstance(found, RetrievalResult):  # without the facts that are in the prompt anyway
+                    found = replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))
+                shown = found.to_markdown(self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter)
+                block = between_tags(shown, tag=TAG)
         place = place_of(asked, recent) if self.placement == "tail" else None
         messages = [*recent]
         if block and place is not None:

@@ -21,7 +21,15 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from memory_retrievers.errors import BackendError, ConfigurationError
 from memory_retrievers.ingestion.worker import log_failure, recording, without_repeats
 from memory_retrievers.models import scopes
-from memory_retrievers.models.messages import Message, is_of_user, read_llama_index
+from memory_retrievers.models.messages import (
+    CHAT_FIELDS,
+    MEDIA,
+    PLAIN_ROLES,
+    IfSaid,
+    Message,
+    is_of_user,
+    read_llama_index,
+)
 from memory_retrievers.protocols import Memory, Retrieved
 from memory_retrievers.retrieval.request import parse_zone
 
@@ -48,6 +56,8 @@ Zone: TypeAlias = str | Callable[[], str | None] | None
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
+
+_MESSAGE: Final = pydantic.TypeAdapter[Message | None](IfSaid[Message])
 
 _logger = logging.getLogger("memory_retrievers")
 
@@ -103,7 +113,7 @@ def as_chat(messages: Sequence[ChatMessage | Message | Mapping[str, object]]) ->
     The end of a transcript may begin with an answer, its question cut off: it is left out, since some models take no
     chat that does not begin with a user. What instructs the model stays.
     """
-    chat = [each if isinstance(each, Message) else ChatMessage.model_validate(each) for each in messages]
+    chat = [each for each in (each if isinstance(each, Message) else _read(each) for each in messages) if each]
     cut = list(takewhile(lambda each: isinstance(each, Message) and not is_of_user(each.role), chat))
     whole = [*(each for each in cut if each.role.casefold() in {"system", "developer"}), *chat[len(cut) :]]
     return [_as_chat(each) if isinstance(each, Message) else each for each in whole]
@@ -165,6 +175,11 @@ class Turn:
     query: str  # what the user said
     number: int  # how many turns the chat shows, this one included
     answered: bool  # whether the assistant has said its last word on it
+
+    @property
+    def asks(self) -> str:
+        """What to search for; empty where the user has but shown something."""
+        return MEDIA.sub("", self.query).strip()
 
     def continues(self, earlier: Turn) -> bool:
         """True if this may be the turn that was seen before; the same words a second time are another turn.
@@ -259,7 +274,7 @@ class TurnRecall(Generic[ValueT]):
         """The memories recalled for this turn of a chat before, or else what ``recall`` finds for it now."""
         earlier, now = self._recalled.get(chat), time.monotonic()
         goes_on = earlier is not None and turn.continues(earlier[0]) and now - earlier[2] <= TURN_SECONDS
-        found = earlier[1] if earlier is not None and goes_on else recall(turn.query)
+        found = earlier[1] if earlier is not None and goes_on else recall(turn.asks)
         self._recalled.keep(chat, (turn, found, now))
         return found
 
@@ -308,6 +323,16 @@ def recent_turns(
 
 def _tokens(messages: Sequence[ChatMessage], count_tokens: Callable[[str], int]) -> int:
     return sum(count_tokens(message.content or "") for message in messages)
+
+
+def _read(given: ChatMessage | Mapping[str, object]) -> ChatMessage | None:
+    """A message as LlamaIndex has it; one in another form, such as OpenAI's, is read as ``add_messages`` reads it."""
+    if isinstance(given, Mapping) and "blocks" not in given:
+        is_text = isinstance(given.get("content"), str) and given.get("role") not in PLAIN_ROLES
+        if not is_text or given.keys() & CHAT_FIELDS:
+            said = _MESSAGE.validate_python(given)
+            return None if said is None else _as_chat(said)
+    return ChatMessage.model_validate(given)
 
 
 def _as_chat(message: Message) -> ChatMessage:

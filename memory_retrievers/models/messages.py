@@ -270,9 +270,9 @@ MessageLike: TypeAlias = Message | Mapping[str, object] | pydantic.BaseModel
 """A message, or one as ``{"role": …, "content": …}``, with a ``timestamp`` if it has one, or in OpenAI's form: a
 mapping, or what a client answers with, such as ``completion.choices[0].message``."""
 
-_PLAIN_ROLES: Final = {"human": "user", "ai": "assistant"}
+PLAIN_ROLES: Final = {"human": "user", "ai": "assistant"}
 _CALLS: Final = frozenset({"tool_calls", "function_call"})
-_CHAT_FIELDS: Final = _CALLS | {"name", "tool_call_id", "refusal", "audio", "annotations"}  # beside role and content
+CHAT_FIELDS: Final = _CALLS | {"name", "tool_call_id", "refusal", "audio", "annotations"}  # beside role and content
 
 
 def plain_message(given: object) -> object:
@@ -289,9 +289,9 @@ def plain_message(given: object) -> object:
         ValueError: A part of the content is neither text nor an object with a type.
     """
     if _is_answer(given):
-        given = given.model_dump(include={"role", "content", "timestamp", *_CHAT_FIELDS}, warnings=False)
+        given = given.model_dump(include={"role", "content", "timestamp", *CHAT_FIELDS}, warnings=False)
     role = given.get("role") if isinstance(given, Mapping) else getattr(given, "role", None)
-    plain = _PLAIN_ROLES.get(role.strip().lower()) if isinstance(role, str) else None
+    plain = PLAIN_ROLES.get(role.strip().lower()) if isinstance(role, str) else None
     if isinstance(given, Mapping):
         return _of_chat(dict(given) if plain is None else {**given, "role": plain})
     return given.model_copy(update={"role": plain}) if plain is not None and isinstance(given, Message) else given
@@ -306,7 +306,7 @@ def _is_answer(given: object) -> TypeGuard[pydantic.BaseModel]:
 
 def _of_chat(given: dict[str, object]) -> dict[str, object] | None:
     role, content = given.get("role"), given.get("content")
-    plain = {name: value for name, value in given.items() if name not in _CHAT_FIELDS}
+    plain = {name: value for name, value in given.items() if name not in CHAT_FIELDS}
     if content is None and (any(map(given.get, _CALLS)) or (role == "assistant" and "content" in given)):
         content = []
     elif isinstance(content, str) and (len(plain) < len(given) or (role == "assistant" and _THOUGHT.match(content))):

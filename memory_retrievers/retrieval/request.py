@@ -21,7 +21,7 @@ from memory_retrievers.models.filters import (
     SearchOptions,
     parse_moment,
 )
-from memory_retrievers.models.messages import Message, is_of_user, messages_of, parse_conversation
+from memory_retrievers.models.messages import MEDIA, Message, is_of_user, messages_of, parse_conversation
 from memory_retrievers.models.results import held
 from memory_retrievers.models.selection import Selection, TermStatistics
 from memory_retrievers.retrieval.question import REMEMBERED_CHARACTERS, Question, remembered, without_common
@@ -177,14 +177,20 @@ def asked_by(memory: object, text: str, *, said: Sequence[Message] = ()) -> str:
         text: What the user says.
         said: The messages of the conversation, with or without this one.
     """
-    by = next((each.role for each in reversed(said) if is_of_user(each.role) and each.content == text), "user")
+    text = _words(text) or text
+    by = next((each.role for each in reversed(said) if is_of_user(each.role) and _words(each.content) == text), "user")
     named = [by] if by.casefold() != "user" and _asks_for_own(text) else []
     if len(text) <= _FOLLOW_UP and Question.parse(text).says_little:
-        before = (each.content for each in reversed(said) if is_of_user(each.role) and each.content != text)
-        text = "\n".join([*islice(filter(_names_something, before), 1), text])
+        before = (_words(each.content) for each in reversed(said) if is_of_user(each.role))
+        text = "\n".join([*islice((each for each in before if each != text and _names_something(each)), 1), text])
     text = "\n".join([text, *named])
     most = getattr(memory, "query_characters", None)
     return fitting(text, most=most if isinstance(most, int) else QUERY_CHARACTERS)
+
+
+def _words(said: str) -> str:
+    """What was said, without what is told of pictures beside it."""
+    return MEDIA.sub("", said).strip()
 
 
 def _asks_for_own(text: str) -> bool:

@@ -1047,3 +1047,12 @@ def test_today_is_that_of_who_asks(memory, saying, way):
         given = {"time_zone": zone} if way == "context" else None
         agent.invoke(asking("When do I see the dentist?"), {"configurable": config}, context=given)
         assert f"### {day}\n- user: I see the dentist" in str(tail_text(model.heard[0]))
+
+
+def test_a_picture_is_no_word_to_search_for(memory, saying, monkeypatch):
+    asked, retrieve = [], memory.retrieve
+    monkeypatch.setattr(memory, "retrieve", lambda query, **options: asked.append(query) or retrieve(query, **options))
+    picture = {"type": "image", "url": "https://example.com/cat.png"}
+    said = HumanMessage([{"type": "text", "text": "And when?"}, picture], name="Anna")  # which says little by itself
+    agent_of(saying("Soon.", "Then."), memory).invoke({"messages": [said]}, ALICE)
+    assert asked == ["And when?"]

@@ -17,7 +17,7 @@ from llama_index.core.workflow import Context, JsonPickleSerializer
 from pydantic import Field
 
 from memory_retrievers import AgentMemory, Message
-from memory_retrievers.errors import ConfigurationError, EmbeddingError, LanguageModelError
+from memory_retrievers.errors import ConfigurationError, EmbeddingError, LanguageModelError, ValidationError
 from memory_retrievers.llama_index import LongTermMemoryBlock
 from memory_retrievers.llama_index.block import MARGIN
 from memory_retrievers.llama_index.turns import queue_messages
@@ -467,7 +467,7 @@ async def test_llama_index_keeps_what_was_truncated_and_its_limit(memory, crowde
     ],
 )
 def test_a_mistake_is_named(memory, mistake, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValidationError, match=f"^{message}"):
         LongTermMemoryBlock(**{"memory": memory, "scope": "user/alice", **mistake})
 
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.errors import ConfigurationError, EmbeddingError, LanguageModelError, ValidationError
-from memory_retrievers.llama_index import ConversationMemory, MemoryRetriever, MemoryToolSpec
+from memory_retrievers.llama_index import ConversationMemory, LongTermMemoryBlock, MemoryRetriever, MemoryToolSpec
 from memory_retrievers.retrieval.markdown import NOTES
 from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.text.analysis import estimate_tokens
@@ -856,3 +856,50 @@ def test_the_chat_so_far_may_be_as_a_browser_sends_it_and_what_is_no_message_is_
     for wrong in ("Hello.", {"role": "nobody", "content": "Hello."}):
         with pytest.raises(ValidationError, match="Input should be"):
             ConversationMemory.from_defaults(memory, scope="user/alice", chat_history=[wrong])
+
+
+def named(name, text):
+    return ChatMessage(role="user", content=text, additional_kwargs={"name": name})
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"role": "user", "content": [{"type": "text", "text": "Look:"}, PICTURE]}, user("Look:\n[image]")),
+        ({"role": "user", "content": ["Two", "lines"]}, user("Two\nlines")),
+        ({"role": "user", "content": "Hi", "name": "Anna"}, named("Anna", "Hi")),
+        ({"role": "human", "content": "Hi"}, user("Hi")),
+        ({"role": "ai", "content": "Hi"}, assistant("Hi")),
+        ({"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}, None),
+        ({"role": "tool", "content": "21", "tool_call_id": "1"}, None),  # what it answers has gone
+        ({"role": "user", "content": ""}, user("")),
+    ],
+)
+def test_a_chat_so_far_may_be_in_the_form_of_openai(memory, given, kept):
+    chat = ConversationMemory.from_defaults(memory, scope="user/alice", chat_history=[given]).get_all()
+    assert chat == ([] if kept is None else [kept])
+
+
+@pytest.mark.parametrize("wrong", [{"role": "user", "content": [5]}, {"role": "user", "content": 5}, {"role": "user"}])
+def test_a_chat_so_far_that_cannot_be_read_is_refused_in_our_words(memory, wrong):
+    with pytest.raises(ValidationError, match=r"^(content|a part of content)"):
+        ConversationMemory.from_defaults(memory, scope="user/alice", chat_history=[wrong])
+
+
+def test_what_is_wrong_with_it_is_said_in_our_words(memory):
+    with pytest.raises(ValidationError, match=r"^scope must not be empty"):
+        ConversationMemory(memory=memory, scope="")
+
+
+def test_a_picture_is_no_word_to_search_for(memory, chat, monkeypatch):
+    picture, asked, retrieve = ImageBlock(image=b"\x89PNG"), [], memory.retrieve
+    monkeypatch.setattr(memory, "retrieve", lambda query, **options: asked.append(query) or retrieve(query, **options))
+    block = LongTermMemoryBlock(memory=memory, scope="user/alice")
+    for blocks in ([picture], [TextBlock(text="Where is this?"), picture]):
+        chat.put(ChatMessage(role="user", blocks=blocks))
+        chat.get()
+        asyncio.run(block.aget(chat.get_all()))
+    assert asked == ["Where is this?"] * 2
