@@ -180,3 +180,72 @@ def test_what_is_added_to_one_scope_changes_no_explanation_in_another(others, wo
                 scope="user/10", summary=f"User mentioned {text}", messages=[Message(role="Ann", content=word)]
             )
         assert told() == before
+
+
+ALIKE = ["user/10", "user/1 0", "User/1", "user", "user/1/work"]  # beside user/1
+BY_ID = {
+    "get": lambda memory, key: memory.get(key, scope="user/1"),
+    "history": lambda memory, key: memory.history(key, scope="user/1"),
+    "events": lambda memory, key: memory.events("user/1", id=key),
+    "explain_missing": lambda memory, key: memory.explain_missing(key, query="basil", scope="user/1"),
+    "update": lambda memory, key: memory.update(key, scope="user/1", fact="New"),
+    "invalidate": lambda memory, key: memory.invalidate(key, scope="user/1"),
+    "review": lambda memory, key: memory.review(key, scope="user/1", rating="good"),
+    "forget": lambda memory, key: memory.forget(key, scope="user/1"),
+    "replaces": lambda memory, key: memory.remember_fact(scope="user/1", fact="New", replaces=key),
+    "conversation": lambda memory, key: memory.transcript("user/1", key),
+    "flush": lambda memory, key: memory.flush("user/1", key).to_dict(),
+    "tags": lambda memory, key: memory.list("user/1", tags=[key]),
+    "metadata": lambda memory, key: memory.retrieve("basil", scope="user/1", metadata={key: 1}).to_dict(),
+}
+BY_TOOL = {
+    "memory_get": lambda key: {"id": key},
+    "memory_get_score": lambda key: {"id": key},
+    "memory_set_score": lambda key: {"id": key, "score": 0.9},
+    "memory_update": lambda key: {"id": key, "content": "New"},
+    "memory_delete": lambda key: {"ids": [key]},
+    "memory_move": lambda key: {"memory_ids": [key], "target_scope": "sub"},
+    "memory_consolidate": lambda key: {"memory_ids": ["own", key]},
+    "memory_discover_associations": lambda key: {"memory_id": key},
+    "memory_batch_update": lambda key: {"updates": [{"id": key, "content": "New"}]},
+    "memory_store": lambda key: {"content": "New", "replaces": key},
+    "memory_manage": lambda key: {"operation": "delete", "memory_id": key},
+    "memory_list": lambda key: {"tags": [key]},
+    "memory_search": lambda key: {"query": "basil", "metadata": {key: 1}},
+}
+
+
+def outcome(work):
+    """What a caller sees of a call: its answer, or the kind and words of its error."""
+    try:
+        return str(work())
+    except Exception as error:  # noqa: BLE001 - whatever it raises is compared
+        return f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.parametrize("verb", [*BY_ID, *BY_TOOL])
+def test_what_another_scope_has_is_what_nobody_has(verb):
+    with AgentMemory.in_memory(embedder=HashEmbedder(32), clock=FixedClock(NOW)) as memory:
+        memory.remember_fact(scope="user/1", id="own", fact="Mine")
+        for scope in ALIKE:
+            name = f"{scope}-theirs"
+            memory.remember_fact(scope=scope, id=name, fact=f"{name} basil", tags=[name], metadata={name: 1})
+            memory.remember_episode(scope=scope, summary=f"{name} basil", conversation_id=name)
+            memory.add_messages(scope, [Message(role="user", content=f"{name} basil")], conversation=name)
+
+        def held():
+            return [
+                (memory.list(each), memory.events(each), memory.waiting(each), memory.stats(each)) for each in ALIKE
+            ]
+
+        def asked(key):
+            if verb in BY_ID:
+                return outcome(lambda: BY_ID[verb](memory, key))
+            context = ToolContext(memory=memory, root="user/1", allow_scopes=True, kinds="all", deletes="all")
+            return LocalToolbox(context).call(verb, {**BY_TOOL[verb](key), "response_level": "full"}).content
+
+        before = held()
+        for scope in set(ALIKE) - ({"user/1/work"} if verb in BY_TOOL else set()):  # tools reach all below their root
+            theirs = asked(f"{scope}-theirs").replace(f"{scope}-theirs", "ID")
+            assert theirs == asked(f"{scope}-nobody").replace(f"{scope}-nobody", "ID")
+        assert held() == before
