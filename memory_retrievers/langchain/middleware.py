@@ -39,7 +39,6 @@ Placement: TypeAlias = Literal["tail", "system"]
 """Where recalled memories stand: behind the last message of the user, or in the system message."""
 
 MOST_RUNS: Final = 256  # under way whose recall is kept; one that was dropped recalls once more
-MOST_RECORDED: Final = 10_000  # messages that are known to be recorded where an older checkpoint does not say so
 MOST_COMPARED: Final = 1_000  # messages that are new to a thread, and are compared with what its conversation ends with
 
 
@@ -92,8 +91,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     the byte until one of its facts changes, so that a provider's prompt cache holds from turn to turn.
 
     What the user says is queued in the memory before the model is called, and what the agent answers when the run has
-    ended, each message once, however many runs the thread has, those from an older checkpoint included as long as the
-    process lives; ``thread_id`` is the conversation it belongs to.
+    ended, each message once, however many runs the thread has; ``thread_id`` is the conversation it belongs to.
     Instructions (system messages), the summaries of ``SummarizationMiddleware``, and what LangChain's limits and
     ``ModelRetryMiddleware`` say where no model has answered are not recorded. What tools answer
     is not, unless the run ends with it (as with structured output, or ``return_direct``): then it is recorded as the
@@ -173,7 +171,6 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         super().__init__()
         self.tools = []
         self._runs: OrderedDict[str, RunRecall] = OrderedDict()
-        self._recorded: OrderedDict[tuple[object, ...], None] = OrderedDict()
         self._record = record
         if placement not in {"tail", "system"}:
             raise ConfigurationError(f"placement must be 'tail' or 'system', not {placement!r}")
@@ -289,18 +286,11 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     ) -> dict[str, object] | None:
         """Queue messages, and note those that are done then in the state; None if they could not be queued."""
         scope, conversation = self._turn.scope_of(None), conversation_of()
-        keys = [(scope, conversation, each.id, hash(str(each.content))) for each in new]
-        with self._lock:
-            new = [each for each, key in zip(new, keys, strict=True) if each.id is None or key not in self._recorded]
         with going_on("messages are queued later"):
             said = self._turn.said(new) + self._turn.answered_by_tools(answered)
             with recording(scope, conversation):
                 said = without_repeats(self._turn.memory, scope, said, conversation=conversation)
                 self._turn.keep(said, scope=scope, conversation=conversation, is_end=False)
-            with self._lock:
-                self._recorded |= dict.fromkeys(keys)
-                while len(self._recorded) > MOST_RECORDED:
-                    self._recorded.popitem(last=False)
             if said and is_end:
                 process_queue(self._turn.memory, scope, process=self._turn.process)
             return {"memory_done": [*done, *_ids(seen)]}

@@ -1056,16 +1056,3 @@ def test_a_picture_is_no_word_to_search_for(memory, saying, monkeypatch):
     said = HumanMessage([{"type": "text", "text": "And when?"}, picture], name="Anna")  # which says little by itself
     agent_of(saying("Soon.", "Then."), memory).invoke({"messages": [said]}, ALICE)
     assert asked == ["And when?"]
-
-
-def test_a_question_that_is_answered_anew_from_an_older_checkpoint_is_recorded_once(memory, saying):
-    agent = agent_of(saying("One.", "Two.", "Three.", "Four.", "Five."), memory, scope="user/alice")
-    agent.invoke(asking("How warm is it?"), ALICE)
-    earlier = [each for each in agent.get_state_history(ALICE) if each.next]
-    for hook in ("before_agent", "before_model", "model"):  # as a button to regenerate has it
-        place = next(each for each in earlier if each.next[0].endswith(hook))
-        agent.invoke(None, place.config)
-    said = [("user", "How warm is it?"), *(("assistant", each) for each in ("One.", "Two.", "Three.", "Four."))]
-    assert recorded(memory) == said
-    agent.invoke(asking("How warm is it?"), ALICE)  # which is another message
-    assert recorded(memory)[0] == ("user", "How warm is it?")
