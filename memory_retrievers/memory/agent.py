@@ -17,7 +17,7 @@ from uuid import uuid4
 from memory_retrievers.backends.files import outside, written
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.memory.base import BaseMemory, awaited, check_replacing
-from memory_retrievers.memory.engine import Engine, let_go_of_dropped, open_engine, wait_at_exit
+from memory_retrievers.memory.engine import Engine, open_engine
 from memory_retrievers.models import (
     AnyMemory,
     Category,
@@ -97,8 +97,7 @@ class AgentMemory(BaseMemory):
         self._shared_engine = engine
         self._adoption_report: AdoptionReport | None = None
         # also when the handle is dropped without being closed, and when the program ends
-        self._release = weakref.finalize(self, let_go_of_dropped, release)
-        wait_at_exit()
+        self._release = weakref.finalize(self, release)
         self._opened_by: Opener | None = None
         self._name = uuid4().hex
 
@@ -361,8 +360,7 @@ class AgentMemory(BaseMemory):
 
     def close(self) -> None:
         """Write what is waiting and release everything; a second call does nothing."""
-        if (share := self._release.detach()) is not None:
-            share[2][0]()
+        self._release()
         self._opened_by = None  # it holds the embedder
 
     # --- remembering

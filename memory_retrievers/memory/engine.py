@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
-import atexit
 import functools
 import os
 import threading
@@ -176,51 +174,8 @@ class _Live:
 
 
 _live: dict[Path, _Live] = {}
-_registry = threading.RLock()  # reentrant, since a fork holds it while its other hooks run
-
-_leaving: dict[threading.Event, int] = {}
-"""What tells that a dropped handle has let go of its share, with the process that it was dropped in."""
-_ends = threading.Event()
-
-
-def let_go_of_dropped(release: Callable[[], None]) -> None:
-    """Let go of a share whose handle was dropped: in a thread of its own, unless the program ends.
-
-    The garbage collector may call it in a thread that holds any lock, or is waited for by one that does; so it takes
-    none, not even that of ``threading.Thread``.
-
-    Args:
-        release: Lets go of it, see :func:`open_engine`.
-    """
-    if _ends.is_set():
-        release()
-        return
-
-    def work() -> None:
-        try:
-            release()
-        finally:
-            left.set()
-            del _leaving[left]
-
-    _leaving[left := threading.Event()] = os.getpid()
-    try:
-        _thread.start_new_thread(work, ())
-    except RuntimeError:  # there is no room for a thread
-        work()
-
-
-def _wait_for_dropped() -> None:
-    for left, process in list(_leaving.items()):
-        if process == os.getpid():  # a forked child does not have the thread
-            left.wait()
-
-
-@functools.cache
-def wait_at_exit() -> None:
-    """Let the end of the program wait for what was dropped; called behind the first finalizer, and runs before it."""
-    atexit.register(_wait_for_dropped)
-    atexit.register(_ends.set)
+# Reentrant: a handle that is garbage collected while another is being opened lets go of its share right then.
+_registry = threading.RLock()
 
 
 @functools.cache
@@ -245,26 +200,21 @@ def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Cal
     except OSError as error:
         raise refusal(directory, error) from error
     place = directory.resolve()
-    waited = False
     while True:
         with _registry:
             live = _live.get(place)
             if live is None or live.process != os.getpid():
                 live = _live[place] = _Live(Engine(parts, in_file(parts, directory / STORE_FILE)))
                 break
-            holders = live.holders
-            if holders and live.engine.settings == parts.settings_with(parts.embedder.id):
+            if live.holders:
+                if live.engine.settings != parts.settings_with(parts.embedder.id):
+                    raise ConfigurationError(
+                        f"{directory} is open in this process with other settings: close it first, or open it the "
+                        "same way"
+                    )
                 live.holders += 1
                 break
-        if not holders:
-            live.closed.wait()  # its last holder is letting go of it
-        elif waited:
-            raise ConfigurationError(
-                f"{directory} is open in this process with other settings: close it first, or open it the same way"
-            )
-        else:
-            _wait_for_dropped()  # one of which may be all that has it open
-            waited = True
+        live.closed.wait()  # its last holder is letting go of it
     return live.engine, lambda: _let_go(place, live)
 
 

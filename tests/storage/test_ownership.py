@@ -21,8 +21,6 @@ from memory_retrievers import (
     ValidationError,
 )
 from memory_retrievers.backends.processes import attached
-from memory_retrievers.backends.sqlite import attachment
-from memory_retrievers.memory import engine
 from memory_retrievers.models import EpisodicDraft
 from memory_retrievers.retrieval import retriever
 from memory_retrievers.testing import FixedClock, HashEmbedder, inside
@@ -278,59 +276,6 @@ def test_a_handle_that_is_dropped_lets_go_of_its_share(store):
     gc.collect()
     with opened(store, retrieval=RetrievalSettings.reference()) as memory:  # nobody has it open any more
         assert memory.scopes() == ["c1"]
-
-
-def test_a_dropped_handle_waits_for_nobody_who_opens_a_store(store):
-    handles = [opened(store)]
-    registered, dropped = threading.Event(), threading.Event()
-
-    def look():
-        with attachment.opening:  # as it is while a store is looked into, when garbage may be collected
-            assert registered.wait(PATIENCE)
-            handles.clear()
-            dropped.set()
-
-    def register():
-        with engine._registry:  # as it is while a store is opened, which then waits for the other one
-            registered.set()
-            with attachment.opening:
-                pass
-
-    threads = [threading.Thread(target=each, daemon=True) for each in (look, register)]
-    for each in threads:
-        each.start()
-    assert dropped.wait(PATIENCE)
-    for each in threads:
-        each.join(PATIENCE)
-    with opened(store, retrieval=RetrievalSettings.reference()) as memory:
-        assert memory.scopes() == []
-
-
-def test_a_handle_that_its_own_worker_drops_lets_the_worker_end(store):
-    handles, dropped = [], threading.Event()
-
-    def drop(record):
-        if isinstance(record, EpisodicDraft):
-            handles.clear()
-            dropped.set()
-        return record
-
-    handles.append(opened(store, before_store=drop))
-    handles[0].add_messages("c1", [Message(role="user", content=f"Message {n}") for n in range(40)])
-    handles[0].start_worker()
-    assert dropped.wait(PATIENCE)
-    with opened(store) as memory:
-        assert memory.stats().episodes == 1
-
-
-def test_the_end_of_a_program_waits_for_what_it_has_dropped(store):
-    code = HOLD.replace(
-        "for line in sys.stdin:",
-        "memory.remember_episode(scope='c1', summary='Lyon')\nmemory.retrieve('Lyon', scope='c1')\ndel memory\nfor line in ():",
-    )
-    subprocess.run([sys.executable, "-c", code, str(store)], capture_output=True, check=True, timeout=2 * PATIENCE)
-    with opened(store) as memory:
-        assert len(memory.pending_reviews("c1")) == 1
 
 
 def test_a_store_that_cannot_be_opened_is_not_left_locked(store):

@@ -40,7 +40,7 @@ _connections: Counter[Path] = Counter()
 _used_by_parent: set[Path] = set()
 
 # SQLite fails rather than waits when two threads switch a new file to WAL at once.
-# Reentrant: a fork holds it while its other hooks run.
+# Reentrant: a store that is garbage collected while another is being opened is closed right then.
 opening = threading.RLock()
 
 FORK_PAUSE: Final = 5.0  # seconds that a fork waits for what is being read and written
