@@ -327,8 +327,9 @@ def _tokens(messages: Sequence[ChatMessage], count_tokens: Callable[[str], int])
 
 def _read(given: ChatMessage | Mapping[str, object]) -> ChatMessage | None:
     """A message as LlamaIndex has it; one in another form, such as OpenAI's, is read as ``add_messages`` reads it."""
-    if isinstance(given, Mapping) and "blocks" not in given:
-        is_text = isinstance(given.get("content"), str) and given.get("role") not in PLAIN_ROLES
+    if isinstance(given, Mapping) and not given.keys() & {"blocks", "additional_kwargs"}:
+        role = given.get("role")
+        is_text = isinstance(given.get("content"), str) and not (isinstance(role, str) and role in PLAIN_ROLES)
         if not is_text or given.keys() & CHAT_FIELDS:
             said = _MESSAGE.validate_python(given)
             return None if said is None else _as_chat(said)

@@ -37,6 +37,7 @@ tomorrow need want say said ask tell told know think make good late earli hope l
 """
 _COMMON: Final = STOP_WORDS | COMMON_WORDS.keys()
 _SAYS_LITTLE: Final = _COMMON | PERIOD_WORDS | set(_NO_NAMES.split())
+_TELLS_TOO: Final = re.compile(r"[,;.!?] \S")  # "I have an appointment on Friday. Can you remind me?"
 _LOOKED_AT: Final = 1_000  # characters of a text that calls something off
 _CALLED_OFF: Final = re.compile(
     r"\b(?:(?:cancel|resched|postpon|annul|aplaz|suspend|abgesag|absag|verschob|verleg|stornier|ausgefallen|deplac)\w*"
@@ -177,7 +178,11 @@ def _described(text: str, speaker: str | None, began: datetime, question: Questi
     )
     if not (share or question.behind) and recurs_on(content, asked):
         share = _HABIT  # what is every Friday comes behind what is on one
-    asks = share and any(each(content, says_little=_COMMON) for each in (asks_for_plans, asks_what_was_done))
+    asks = (
+        share
+        and not _TELLS_TOO.search(content)
+        and any(each(content, says_little=_COMMON) for each in (asks_for_plans, asks_what_was_done))
+    )
     return 0.0 if asks else share
 
 

@@ -24,6 +24,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_retrievers import __version__
@@ -195,8 +196,11 @@ async def _malformed(request: Request, error: Exception) -> Response:
 async def _no_such_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
     headers = error.headers or {}
-    if "Allow" in headers and request.scope["path"] in PROBES:
-        headers = {"Allow": "GET, HEAD"}  # which are two routes: Starlette names the methods of one
+    if "Allow" in headers:  # Starlette names the methods of one route
+        scopes = {method: dict(request.scope, method=method) for method in ("GET", "HEAD", "POST")}
+        routes = request.app.routes
+        taken = [each for each in scopes if any(route.matches(scopes[each])[0] is Match.FULL for route in routes)]
+        headers = {"Allow": ", ".join(taken)}
     answers = {
         404: ("NotFoundError", "there is no such route: /openapi.json has all of them"),
         405: ("MethodNotAllowed", f"this address takes {headers.get('Allow')}"),

@@ -154,8 +154,9 @@ def check_shape(text: bytes, *, max_depth: int, max_elements: int) -> None:
     """
     if b"\0" in text:  # in UTF-16 and UTF-32 every sign of JSON has one; in UTF-8 it is allowed nowhere
         raise _refusal("the body is not JSON in UTF-8")
-    extent, bare = json_extent(text), text.replace(rb"\\", b"").replace(rb"\"", b"")
-    if extent.values > max_elements or bare.count(b'"') > _QUOTES_OF_AN_ELEMENT * (max_elements + 1):
+    bare = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    has_quotes = bare.count(b'"') > _QUOTES_OF_AN_ELEMENT * (max_elements + 1)
+    if has_quotes or (extent := json_extent(text)).values > max_elements:
         raise _refusal(f"the body holds more than {max_elements} values: send less at once")
     if extent.depth > max_depth:
         raise _refusal(f"the body holds objects or lists more than {max_depth} deep: send it flatter")

@@ -52,6 +52,10 @@ class Method:
         """The parameter that names a scope; None if there is none."""
         return next((name for name in _PLACES if name in self._signature.parameters), None)
 
+    @property
+    def _needs_place(self) -> bool:
+        return self._signature.parameters[self.place or ""].default is inspect.Parameter.empty
+
     @cached_property
     def body(self) -> type[Body]:
         """The model of a request's body."""
@@ -89,11 +93,13 @@ class Method:
         """
         bound = self._signature.bind(memory, *given, **named).arguments
         bound.pop("self")
+        for name in _FLAGS & bound.keys():  # as Python takes them
+            bound[name] = bool(bound[name])
         if "options" in self._signature.parameters:
             options: SearchOptions = bound.pop("options", {})
             request = RetrievalRequest.parse(bound.pop("query"), scope=bound.pop("scope"), **options)
             bound = search_body(request) | bound
-        elif self.place is not None and (scope := bound.pop(self.place, None)) is not None:
+        elif self.place in bound and ((scope := bound.pop(self.place)) is not None or self._needs_place):
             bound["conversation_id"] = scopes.parse(scope)
         for name, value in bound.items() if "options" not in self._signature.parameters else ():
             if value is None and NoneType not in get_args(self._hints.get(name)):
@@ -159,6 +165,7 @@ _WRITING: Final = (
     "add_messages update invalidate forget forget_messages forget_conversation forget_scope review process_due flush "
     "add_scene_events"
 )
+_FLAGS: Final = frozenset({"facts", "include_child_scopes", "record"})
 PLAIN: Final = frozenset({"add_messages"})  # whose answer is the object itself, and not ``{"result": …}``
 PROCESSING: Final = frozenset({"process_due", "flush"})  # in which language models are called, for minutes perhaps
 

@@ -160,7 +160,7 @@ class RequestContext:
             return answer()
 
 
-def check_query(request: Request) -> None:
+async def check_query(request: Request) -> None:
     """Refuse a query parameter that the route does not know, or that is given twice."""
     known = [each.alias for each in request.scope["route"].dependant.query_params]
     given = [name for name, _ in request.query_params.multi_items()]

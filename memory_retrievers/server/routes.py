@@ -190,8 +190,12 @@ def _method_route(method: Method) -> Callable[..., Awaitable[Response]]:
         result = await request.run(partial(getattr(request.memory, method.name), **arguments), among=among)
         if isinstance(result, EpisodicMemory | SemanticMemory) and (noted := under_way.get()) is not None:
             noted.quoted.add(result.key)  # also where nothing was to change
-        answer = method.answer.dump_python(result, mode="json")
-        return request.make(lambda: UTF8JSONResponse(answer if method.name in PLAIN else {"result": answer}))
+
+        def made() -> Response:
+            answer = method.answer.dump_python(result, mode="json")
+            return UTF8JSONResponse(answer if method.name in PLAIN else {"result": answer})
+
+        return request.make(made)
 
     call_method.__annotations__ |= {"body": method.body, "request": CurrentRequest, "return": Response}
     return call_method
@@ -216,7 +220,8 @@ for _method in METHODS.values():
         name=_method.name,
         description=_method.summary,
         response_class=UTF8JSONResponse,
-        responses=JSON if _method.name in PLAIN else RESULT,
+        response_model=Queued if _method.name in PLAIN else None,
+        responses=None if _method.name in PLAIN else RESULT,
     )
 
 

@@ -59,15 +59,16 @@ _PART_OF_DAY: Final = re.compile(
     r"\b((?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend) ?(?:fruh|(?:vor|nach)?mittag|morgen|abend|nacht)\b"
 )
 _SHORT_MONTH: Final = r"(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|okt|nov|dec|dez)\b\.?"
-_SHORT_DAY: Final = "(?:mon|tues?|wed|sat|sun)"
+_SHORT_DAY: Final = "(?:mon|tues?|weds?|thu|sat|sun)"
 _SHORT: Final = re.compile(
-    rf"(?:(?<=\d )|(?<=\d[snrt][tdh] )|(?<=\d[snrt][tdh] of )){_SHORT_MONTH}|\b(?:thu(?:rs?)?|weds|fri)\b"
-    rf"|\b{_SHORT_MONTH}(?= (?:\d{{1,2}}(?:st|nd|rd|th)?|(?:19|20)\d\d)\b(?![:.]\d))"
+    rf"(?:(?<=\d )|(?<=\d[snrt][tdh] )|(?<=\d[snrt][tdh] of )){_SHORT_MONTH}|\b(?:thurs?|fri)\b"
+    rf"|\b{_SHORT_MONTH}(?= (?:\d{{1,2}}(?:st|nd|rd|th)?|(?:19|20)\d\d)\b"
+    r"(?![:.]\d| ?(?:%|€|\$|euros?|percent|times|mal|veces|dias|grados)))"
     rf"|(?m:^){_SHORT_DAY}(?=:| \d{{1,2}}\b(?! ?(?:h(?:ou)?rs?|h|min\w*|days?|weeks?|years?|people|of)\b))"
     rf"|(?:(?<=\b(?:on|by) )|(?<=\b(?:next|this|last) )|(?<=\b(?:until|every) )){_SHORT_DAY}\b"
     r"(?=[^\w ]|\s*$| (?:\d|(?:at|to|and|or|i|we|for|with|from|morning|afternoon|evening|night|lunch)\b))"
     rf"|\b{_SHORT_DAY}(?= (?:\d{{1,2}}(?::\d\d)? ?[ap]m|\d{{1,2}}:\d\d|(?:morning|afternoon|evening|night))\b)"
-    r"|\b(?:mon|tues?|wed)(?= at \d)"
+    r"|\b(?:mon|tues?|wed|thu)(?= at \d)"
 )
 """Short names of months and English days, where they are no other words: "wed 6am", and not "they wed in 1950"."""
 _NAMES: Final = {name[:3]: name for name in reversed([*MONTHS, *WEEKDAYS])}  # the first ones are English

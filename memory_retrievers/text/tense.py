@@ -65,11 +65,12 @@ fui fuimos fue fueron hice hicimos hizo vi vimos vio estuve estuvimos estuvo tuv
 _PAST_VERB: Final = re.compile(
     r"\b(?:was(?! hat\b| vor\b| (?:(?!war|gab|ging|kam|lief)\w+ )?(?:ich|wir|am|es|ist|steht|gibt|kommt|lauft|liegt)\b)"
     rf"(?! (?:\w+ )?{_ARRANGED})|were(?! (?:\w+ )?{_ARRANGED})|{DID}|{'|'.join(_PAST.split())}"
-    rf"|(?:gave|bought|made|paid(?! for)){_OF_PLANS}"
+    rf"|(?:gave|bought|made){_OF_PLANS}"
     rf"|(?<!ve )(?<!ve i )(?<!ve we )(?<!'s )(?<!has )got(?! (?:\w+ ){{0,2}}{_ARRANGED}){_OF_PLANS}"
     rf"|(?:i|we|you|he|she|it|they) (?:\w+ly )?(?!{_PLAN_VERB})\w+[^\We]ed"
     rf"|\A(?!{_NO_VERB})\w+[^\We]ed (?=(?:{_OBJECT}|an?|in|at|with) \w)"
-    rf"|(?:\A|\b(?:i|we|you|he|she|it|they) (?:\w+ly )?)(?:took{_OF_PLANS}|lost|won|left|fell|felt|sold|woke|taught)"
+    rf"|(?:\A|\b(?:i|we|you|he|she|it|they) (?:\w+ly )?)(?:took{_OF_PLANS}|lost|won|left|fell|felt|sold|woke|taught"
+    rf"|paid(?! (?:for|leave|holiday|time|day|parking|off)\b){_OF_PLANS})"
     rf"|(?:\A|(?<=\Aon ; )|(?<=\A; ))(?:(?!{_NO_SUBJECT} )[\w']+ ){{0,3}}(?!(?:{_NO_SUBJECT}|{_OBJECT}|an?|newly|too|i"
     rf"|we|you|he|she|it|they) )[\w']+ (?:\w+ly |on ; )?{_HAPPENED}"
     r"|(?:told|asked|called) (?:me|us|him|her|them)(?= on ;)"
@@ -79,8 +80,10 @@ _PAST_VERB: Final = re.compile(
     r"|was ist (?:[^.?\s]+\s+){0,16}(?:passiert|geschehen|gewesen)(?=\W*$)"
     r"|(?:j'ai|avons|\ba|ont) (?:fait|vu|mange|pris(?! (?:un )?rendez)|eu|plu|bu|lu|perdu|recu|achete|dormi|couru|joue"
     r"|visite|rencontre|travaille|fini|passe|ete(?! (?:invit|decid|convoqu|report|deplac|annul)))"
-    r"|(?:suis|est|sommes|sont) (?:all|rest|rentr|tomb|arriv|pass|sorti|parti|venu|mort)e?e?s?)\b(?! para)"
+    r"|(?:suis|est|sommes|sont) (?:all|rest|rentr|tomb|arriv|pass(?!e?e?s? aux? )|sorti|parti|venu|mort)e?e?s?)\b"
+    r"(?! para)"
 )
+_PREPOSITION: Final = re.compile(r"\A(?:on|by|until|before|am|el|le) ")
 _SENTENCE: Final = r"(?<!\d)(?<!\b[dms][rst])(?<!\bmrs)(?<!\.[a-z])(?:[.!?:]|(?<! );) |\n"  # " ; " is what was taken
 _PIECES: Final = (
     re.compile(
@@ -147,7 +150,8 @@ def by_spelling(text: str) -> str:
 def is_past(match: re.Match[str]) -> bool:
     """True if a day is told in the past: by its clause, or by its sentence and then by any if the clause is no more."""
     text, first, last = match.string, max(match.start() - _NEAR, 0), match.end() + _NEAR
-    if _FOR_A_DAY.search(text, first, match.start()) and "week" not in match[0]:
+    opens = match.end() - len(_PREPOSITION.sub("", match[0]))
+    if _FOR_A_DAY.search(text, first, opens) and "week" not in match[0]:
         return False
     for ends in _PIECES:
         before = [end.end() for end in ends.finditer(text, first, match.start())]

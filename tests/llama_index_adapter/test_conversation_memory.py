@@ -853,7 +853,10 @@ def test_the_chat_so_far_may_be_as_a_browser_sends_it_and_what_is_no_message_is_
         chat_history=[{"role": "user", "content": "Hello."}, Message(role="bo", content="Hi")],
     )
     assert [(each.role, each.content) for each in begun.get_all()] == [("user", "Hello."), ("user", "Hi")]
-    for wrong in ("Hello.", {"role": "nobody", "content": "Hello."}):
+    call = {"role": "assistant", "content": None, "additional_kwargs": {"tool_calls": [{"id": "c1"}]}}
+    own = ConversationMemory.from_defaults(memory, scope="user/alice", chat_history=[user("Hi"), call])
+    assert own.get_all()[-1].additional_kwargs == call["additional_kwargs"], "LlamaIndex's own form is taken as it is"
+    for wrong in ("Hello.", {"role": "nobody", "content": "Hello."}, {"role": ["user"], "content": "Hello."}):
         with pytest.raises(ValidationError, match="Input should be"):
             ConversationMemory.from_defaults(memory, scope="user/alice", chat_history=[wrong])
 

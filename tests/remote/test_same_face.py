@@ -193,10 +193,20 @@ def test_errors_are_those_of_the_method(memory, remote):
             failing.list(ALICE, since=datetime(2026, 1, 1))  # noqa: DTZ001 - that is what is refused
         with pytest.raises(ValidationError):
             failing.review("e1", scope=ALICE, rating="splendid")
+        for nowhere in (failing.recent, failing.profile, failing.flush, failing.forget_scope):
+            with pytest.raises(ValidationError, match="scope must be a string"):
+                nowhere(None)
         with pytest.raises(TypeError):
             failing.get("f1", ALICE)
         with pytest.raises(TypeError):
             failing.explain("x", scope=ALICE, no_such_option=1)
+
+
+def test_a_flag_is_taken_as_python_takes_it(memory, remote):
+    for asked in (memory, remote):
+        asked.retrieve("tea", scope=ALICE, record=None)
+        asked.recent(ALICE, facts=1)
+        assert asked.pending_reviews(ALICE) == []
 
 
 def test_memories_are_replaced_there_as_they_are_here(memory, remote):

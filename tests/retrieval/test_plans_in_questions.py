@@ -245,6 +245,11 @@ def test_who_asked_for_the_plans_of_a_day_told_none(earlier):
     assert asked_on(NOW, said, "What do I have today?") == said.keys() - {earlier}
 
 
+def test_who_asks_beside_a_plan_tells_it():
+    said = {"I have an appointment on Friday at 3. Can you remind me?": 3, "What do I have on Friday?": 2, "Hello": 1}
+    assert asked_on(NOW, said, "What do I have today?") == {"I have an appointment on Friday at 3. Can you remind me?"}
+
+
 @pytest.mark.parametrize("question", ["what do i have on fri?", "whats on fri", "What's on 13 mar?"])
 def test_short_names_of_days_and_months_are_read(question):
     said = {"flight leaves fri 6am": 3, "tax is due by mar 13": 20, "I like rain": 1}

@@ -67,7 +67,7 @@ def test_what_is_pasted_into_a_client_starts_a_server_on_one_store_for_all(pytes
 
 def test_the_options_that_the_page_for_mcp_clients_names_are_there(pytestconfig):
     page = (pytestconfig.rootpath / "docs/howto/mcp.md").read_text("utf-8")
-    told = page.partition("## What else can be said")[2]
+    told = page.partition("## More options")[2]
     shown = subprocess.run(
         [str(Path(sys.executable).parent / "memory-retrievers"), "mcp", "--help"],
         capture_output=True, text=True, check=True, env={"COLUMNS": "200", "PATH": "/usr/bin:/bin"},

@@ -163,6 +163,7 @@ def test_unknown_addresses_and_methods_are_answered_in_the_same_shape(client):
     assert (wrong.headers["Allow"], wrong.json()["message"]) == ("POST", "this address takes POST")
     probed = client.post("/healthz")  # which is two routes
     assert (probed.headers["Allow"], probed.json()["message"]) == ("GET, HEAD", "this address takes GET, HEAD")
+    assert client.put("/api/v0/profile").headers["Allow"] == "GET, POST"
 
 
 @pytest.mark.parametrize("asked", ["max_token=5", "max_tokens=5&max_tokens=6", "conversation_id=user/alice"])

@@ -142,6 +142,7 @@ NOTHING_AHEAD = (
         "I paid the rent on the 6th",
     ),
     *("Le plombier est passé jeudi matin", "She had her baby on the 6th", "Ich war am 6. beim Arzt"),
+    *("Hi Thu, how are you?", "Thu is my colleague", "I owe Jan 20 euros", "Voy al mar 2 veces por semana", "apr 24%"),
     *("every other Wednesday", "jeden zweiten Donnerstag", "le mardi", "Freitagabends", "あと3日", "隔周周三"),
     *(
         "February 30",
@@ -591,3 +592,20 @@ def test_a_text_with_a_date_means_the_same_on_that_day():
     eve = datetime(2026, 3, 4, 9, tzinfo=UTC)
     assert names_same_days("The contract ends on 5 March 2026", eve, eve + timedelta(days=1))
     assert names_same_days("Ana's recital is on 5 March", eve, eve + timedelta(days=1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "We get paid on Friday",
+            "The rent has to be paid on Friday",
+            "Rent is paid on the 6th",
+            "Tom gets paid Friday",
+        ),
+        *("I have paid leave on Friday", "I will get paid on the 6th", "Les cours sont passés au vendredi"),
+        *("I bought a dress for the wedding on the 6th", "I made a cake for the party on 6 March"),
+    ],
+)
+def test_what_is_to_be_paid_or_was_got_for_a_day_is_ahead(text):
+    assert days_ahead(text, today=datetime(2026, 3, 4, 9, tzinfo=UTC))
