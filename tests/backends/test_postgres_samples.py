@@ -64,7 +64,7 @@ def test_no_values_of_texts_ids_and_vectors_are_kept(server, name):
     with connected(server, name) as memory:
         filled(memory)
         ledger = inside(memory).ledger
-        index = HNSWVectorIndex(ledger, exact_limit=0)
+        index = HNSWVectorIndex(ledger, database=ledger.database, exact_limit=0)
         index.make(8)
         index.close()
     server.run("ANALYZE", database=name)

@@ -15,7 +15,7 @@ from memory_retrievers import (
     RetrievalSettings,
     StoreLockedError,
 )
-from memory_retrievers.backends.vectors import ExactVectorIndex
+from memory_retrievers.backends.postgres import HNSWVectorIndex
 from memory_retrievers.cli import app
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
@@ -169,8 +169,13 @@ class TestStandby:
             made = "SELECT count(*) FROM pg_indexes WHERE starts_with(indexname, 'passage_vectors_')"
             wait_until(lambda: standby.run(made, database=stored) == [(8,)])
         with looking(standby.url(stored), retrieval=wide) as look:
-            monkeypatch.setattr(ExactVectorIndex, "search", lambda *_, **__: pytest.fail("the search was exact"))
+            found, search = [], HNSWVectorIndex._approximate
+            monkeypatch.setattr(
+                HNSWVectorIndex, "_approximate", lambda self, *asked: found.append(search(self, *asked)) or found[-1]
+            )
             assert look.retrieve("tea 7", scope="c1").semantic[0].memory.id == "f7"
+        assert found, "the index was asked"
+        assert None not in found, "and answered"
 
     def test_commands_look_into_it(self, primary, standby, stored):
         with connected(primary.url(stored)) as memory:
