@@ -71,6 +71,8 @@ _CLAUSE_OPENS: Final = frozenset(_CONJUNCTIONS.split())
 """Words after which a clause begins anew, most often with its subject."""
 
 _BEFORE_HOURS: Final = frozenset(("at", "um"))  # "Monday at 3 Ana comes" is of no "3 Ana"
+_HOURS = "at on by to am pm st nd rd th h end now a le um uhr bis und jetzt maintenant"
+_BESIDE_DATES: Final = frozenset(_HOURS.split())  # with days "samedi à 11h", which says little without its clause
 _OPENING = re.compile(
     r"\A(?:(?:and|but|also|ok|okay|yes|yeah|yep|ja|und|aber)\b[ ,]{1,3}){1,3}(?=\S{1,40} )", re.IGNORECASE
 )
@@ -79,7 +81,9 @@ _OPENING = re.compile(
 _DENIED = re.compile(
     r"\b(?:no|not|never|hardly|nothing|nobody|\w+n['’]t|cannot|nicht|nie|kein\w*|pas|jamais)\b", re.IGNORECASE
 )
-_TOKEN = re.compile(r"[^\W_]+(?:[-'’.@/+#_]+[^\W_]+)*[+#]{0,2}|[^\w\s]")
+_TOKEN = re.compile(
+    r"\b(?:Dr|Prof|Mr|Mrs|Ms|Mme|St|Fr|Hr)\.(?= [A-Z])|[^\W_]+(?:[-'’.@/+#_]+[^\W_]+)*[+#]{0,2}|[^\w\s]"
+)
 _CLAUSE = re.compile(r"[^，。！？、；：,.!?;:\s「」『』（）()]+")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff]")
 _EDGES = " \t.,;:!?。，！？、；：…-–—'\"“”‘’「」()（）*_#`"
@@ -104,8 +108,8 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     """A headline: a phrase in the words of who is not the assistant, on one line without punctuation at its end.
 
     It is the phrase most frequent here and rarest in ``background``, never a speaker's name, and of no sentence that a
-    later one may take back. A word alone, and what is denied, comes with its clause. Without any it is the first words
-    said, a question that a few words answered, or empty. Without a background terms are counted within the messages.
+    later one may take back. A word alone, an hour, and what is denied, comes with its clause. Without any it is the
+    first words, a question that a few words answered, or empty. Without a background terms are those of the messages.
 
     >>> fallback_title([Message(role="user", content="I forgot the door code. What was the door code?")])
     'Door code'
@@ -121,7 +125,9 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     undone = frozenset[str]().union(*(sentence.terms for place, sentence in enumerate(said) if needed[place]))
     best = max(phrases, key=lambda phrase: (phrases[phrase], undone.isdisjoint(analyze(phrase))), default="")
     clause = _clause_with(best, texts)
-    title = _headline(clause if clause and (not _is_phrase(best) or _DENIED.search(clause)) else best)
+    title = _headline(
+        clause if clause and (not _is_phrase(best) or _DENIED.search(clause) or _is_date(best, _BESIDE_DATES)) else best
+    )
     if not texts:  # what nobody takes back is what is still said in the end
         left = frozenset[str]().union(*(sentence.terms for place, sentence in enumerate(said) if not needed[place]))
         texts = [_run_within(said[place].text, left) for place in own]
@@ -298,7 +304,7 @@ def _runs_of_words(text: str, speakers: set[str]) -> Iterable[tuple[str, bool]]:
             elif word not in _DETERMINERS:
                 is_subject = False
             run = []
-        before, opens = word, not is_word and word not in {",", "'", '"'}
+        before, opens = word, not (is_word or word.isdecimal()) and word not in {",", "'", '"'}
 
 
 def _noun_phrase(
@@ -329,16 +335,18 @@ def _windows(run: Sequence[str], named: bool) -> Iterable[tuple[str, bool]]:
     while end > 1 and run[end - 1].endswith(("ed", "ly")):
         end -= 1
     start = max(0, end - PHRASE_WORDS)
-    while start < end - 1 and start and run[start].endswith(("ed", "ing")):  # "called Bertha" names nothing
+    while (
+        0 < start < end - 1 and run[start][0].islower() and run[start].endswith(("ed", "ing"))
+    ):  # "called Bertha" names nothing
         start += 1
     tail = run[start:end]
     if any(len(word) > 1 and not word.isdigit() for word in tail):
         yield " ".join(tail), named
 
 
-def _is_date(phrase: str) -> bool:
-    """True if it names nothing but days, months and numbers: "12 March"."""
-    return all(word in PERIOD_WORDS for word in re.findall(r"[^\W\d_]+", plain(phrase)))
+def _is_date(phrase: str, beside: frozenset[str] = frozenset()) -> bool:
+    """True if it names nothing but days, months and numbers: "12 March"; and what may be beside them."""
+    return all(word in PERIOD_WORDS | beside for word in re.findall(r"[^\W\d_]+", plain(phrase)))
 
 
 def _headline(phrase: str) -> str:

@@ -23,6 +23,13 @@ def _numbered(lines: str) -> dict[str, int]:
     return {word: number for number, line in enumerate(lines.strip().split("\n"), start=1) for word in line.split()}
 
 
+def any_of(*words: Iterable[str]) -> str:
+    """One of the words, the longest that fits."""
+    return "|".join(
+        re.escape(word) for word in sorted({word for each in words for word in each}, key=len, reverse=True)
+    )
+
+
 MONTHS: Final[Mapping[str, int]] = _numbered("""
 january januar janner janvier enero\nfebruary februar fevrier febrero\nmarch marz mars marzo\napril avril abril
 may mai mayo\njune juni juin junio\njuly juli juillet julio\naugust aout agosto\nseptember septembre septiembre
@@ -60,17 +67,26 @@ _PART_OF_DAY: Final = re.compile(
 )
 _SHORT_MONTH: Final = r"(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|okt|nov|dec|dez)\b\.?"
 _SHORT_DAY: Final = "(?:mon|tues?|weds?|thu|sat|sun)"
-_SHORT: Final = re.compile(
-    rf"(?:(?<=\d )|(?<=\d[snrt][tdh] )|(?<=\d[snrt][tdh] of )){_SHORT_MONTH}|\b(?:thurs?|fri)\b"
+_DAY_OF_LIST: Final = r"\b(?:mon|tue|wed|thu|fri|sat|sun)"
+_SHORT: Final = re.compile(  # first what has such a name in it and stays
+    r"\b(?:(?:rel(?:y|ie[sd]|ying)|based|depend(?:s|ed|ing)?|built) on sun|(?:j'ai|ont|y a|avons|(?:il|elle|on) a) sept"
+    r"|sun(?: and|,) sat|sat and sat|(?:[mtsl][ea]|qui|il|elle|ca|[nv]ous) tue|t[eu] tues"
+    rf"|mon \d+ (?!{_SHORT_MONTH}|(?:at|off|day|night|late|early|from|[ap]m|{any_of(MONTHS)})\b)[a-z]+)\b"
+    rf"|(?:(?<=\d )|(?<=\d[snrt][tdh] )|(?<=\d[snrt][tdh] of )){_SHORT_MONTH}|\b(?:thurs?|fri|tues)\b"
     rf"|\b{_SHORT_MONTH}(?= (?:\d{{1,2}}(?:st|nd|rd|th)?|(?:19|20)\d\d)\b"
     r"(?![:.]\d| ?(?:%|€|\$|euros?|percent|times|mal|veces|dias|grados)))"
-    rf"|(?m:^){_SHORT_DAY}(?=:| \d{{1,2}}\b(?! ?(?:h(?:ou)?rs?|h|min\w*|days?|weeks?|years?|people|of)\b))"
+    rf"|(?m:^){_SHORT_DAY}(?=:| (?:we|i)\b| \d{{1,2}}\b(?! ?(?:h(?:ou)?rs?|h|min\w*|days?|weeks?|years?|people|of)\b))"
+    rf"|(?<=[,;:] ){_SHORT_DAY}(?=:| off\b)|(?m:^){_SHORT_DAY}(?= off\b)"
+    rf"|{_DAY_OF_LIST}(?= ?(?:and|or|to|[/&,-]) ?{_DAY_OF_LIST}\b)"
+    rf"|(?:(?<={_DAY_OF_LIST} and )|(?<={_DAY_OF_LIST} or )|(?<={_DAY_OF_LIST} to )|(?<={_DAY_OF_LIST} & )"
+    rf"|(?<={_DAY_OF_LIST}, )|(?<={_DAY_OF_LIST}[/,&-])){_DAY_OF_LIST}\b"
+    r"|\b(?:mon|tue|weds)(?=\s*(?:$|[,;.!?)]))"
     rf"|(?:(?<=\b(?:on|by) )|(?<=\b(?:next|this|last) )|(?<=\b(?:until|every) )){_SHORT_DAY}\b"
     r"(?=[^\w ]|\s*$| (?:\d|(?:at|to|and|or|i|we|for|with|from|morning|afternoon|evening|night|lunch)\b))"
     rf"|\b{_SHORT_DAY}(?= (?:\d{{1,2}}(?::\d\d)? ?[ap]m|\d{{1,2}}:\d\d|(?:morning|afternoon|evening|night))\b)"
-    r"|\b(?:mon|tues?|wed|thu)(?= at \d)"
+    r"|\b(?:mon|tues?|thu|wed(?! at (?:1[3-9]|[2-9]\d)(?![\d:h])))(?= (?:at|between|from|after|before) \d)"
 )
-"""Short names of months and English days, where they are no other words: "wed 6am", and not "they wed in 1950"."""
+"""Short names of months and English days, where they are no other words: "wed 6am", not "they wed in 1950"."""
 _NAMES: Final = {name[:3]: name for name in reversed([*MONTHS, *WEEKDAYS])}  # the first ones are English
 _FORTNIGHT: Final = re.compile(r"\b(?:(?:an?|one) )?fortnight\b")
 _DAYS_BACK: Final = {
@@ -82,6 +98,7 @@ DAYS_ON: Final = {
     **dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening", "heute"), 0),
     **dict.fromkeys(("aujourd'hui", "ce soir", "cet apres-midi", "hoy", "esta noche", "esta tarde"), 0),
     **dict.fromkeys(("du jour", "今天", "今日", "今晚", "本日", "今夜"), 0),
+    **dict.fromkeys(("tmrw", "tmr", "tmw", "2moro", "2morrow", "tomoz", "tommorow", "tomorow", "tommorrow"), 1),
     **dict.fromkeys(("tomorrow", "morgen", "demain", "manana", "明天", "明日", "あした", "明晚"), 1),
     **dict.fromkeys(("day after tomorrow", "ubermorgen", "apres-demain", "pasado manana"), 2),
     **dict.fromkeys(("后天", "後天", "明後日", "あさって"), 2),
@@ -107,13 +124,6 @@ _CJK: Final = {
 }
 CJK_WEEKDAYS: Final = _numbered("一 月\n二 火\n三 水\n四 木\n五 金\n六 土\n日 天")
 _CJK_SEASONS: Final = "春夏秋冬"
-
-
-def any_of(*words: Iterable[str]) -> str:
-    """One of the words, the longest that fits."""
-    return "|".join(
-        re.escape(word) for word in sorted({word for each in words for word in each}, key=len, reverse=True)
-    )
 
 
 WRITTEN_YEAR: Final = r"(?:19|20)\d\d"
@@ -206,7 +216,7 @@ def plain(text: str) -> str:
     ('fevrier, ete', 'am freitag')
     """
     left = without_accents(unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'"))
-    left = _SHORT.sub(lambda match: _NAMES[match[0][:3]], left)
+    left = _SHORT.sub(lambda match: match[0] if " " in match[0] else _NAMES[match[0][:3]], left)
     if "fortnight" in left:
         left = _FORTNIGHT.sub("2 weeks", left)
     return _PART_OF_DAY.sub(r"\1", left) if "tag" in left or "mittwoch" in left or "sonnabend" in left else left

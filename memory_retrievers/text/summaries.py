@@ -11,8 +11,10 @@ from memory_retrievers.errors import ValidationError
 
 _MONTH_NEXT = r"(?=\s(?i:januar|februar|märz|april|mai|ju[nl]i|august|(?:septem|okto|novem|dezem)ber)\b)"
 _NO_END = (  # "Dr. Wiegand", "am 28. Januar", "der 21. fällt aus"
-    r"(?<!\b(?:Dr|Mr|Ms|St|Sr|Fr|Hr|Nr|vs)\.)(?<!\b(?:Mrs|Mme|Sra|Hrn|bzw)\.)(?<!\bProf\.)"
+    r"(?<!\b(?:Dr|Mr|Ms|Sr|Fr|Hr|Nr|vs)\.)(?<!\b(?:Mrs|Mme|Sra|Hrn|bzw)\.)(?<!\bProf\.)"
+    r"(?<!\bSt\.(?!\s(?:I|It|We|You|He|She|They|The|My|Our|That|This|There|An?|In|On|At|Is|And|But|So)\b))"
     rf"(?<!\b\d\.{_MONTH_NEXT})(?<!\b\d\d\.{_MONTH_NEXT})"
+    r"(?<!\b[Aa][mb] \d\.(?=\s[a-zäöü]))(?<!\b(?:[Dd]e[rnms]|[Vv]om|[Zz]um|[Bb]is) \d\.(?=\s[a-zäöü]))"
     r"(?<!\b[Aa][mb] \d\d\.(?=\s[a-zäöü]))(?<!\b(?:[Dd]e[rnms]|[Vv]om|[Zz]um|[Bb]is) \d\d\.(?=\s[a-zäöü]))"
 )
 _SENTENCE_END = re.compile(

@@ -87,8 +87,8 @@ _PREPOSITION: Final = re.compile(r"\A(?:on|by|until|before|am|el|le) ")
 _SENTENCE: Final = r"(?<!\d)(?<!\b[dms][rst])(?<!\bmrs)(?<!\.[a-z])(?:[.!?:]|(?<! );) |\n"  # " ; " is what was taken
 _PIECES: Final = (
     re.compile(
-        rf"{_SENTENCE}|, | (?:and|but|(?<!\b(?:to|at|in|of|by) )that|und|aber|weil|et|mais|y|pero|que|porque) "
-        r"| so (?=(?:i|we|he|she|it|they|you|the|my|our|there|no)\b)"
+        rf"{_SENTENCE}|, | (?:and|but|(?<!\b(?:to|at|in|of|by) )that|und|aber|weil|et|mais|pero|que|porque) "
+        r"| y (?!(?:re\w+[ei]r|aller)\b)| so (?=(?:i|we|he|she|it|they|you|the|my|our|there|no)\b)"
     ),
     re.compile(_SENTENCE),
 )
@@ -118,6 +118,7 @@ _OWN_VERB: Final = re.compile(
     r"\b(?:i|we|he|she|it|they|there'?s|is|are|will|must|should|remind|ich|wir|er|kommt|kommen|ist|sind|hat|wird|gibt"
     r"|(?:s?he|it|that)s|im|(?:(?<=^)|(?<=and ))(?:start|begin|come|go|fly|leave|return|meet)s?|\w+s (?:us|me|him|them)"
     r"|(?<=; )\w{4,}o|(?:lo|nos|se) \w+|je|j'ai|on(?= \w)|il|elle|nous"
+    r"|\A(?:(?:have|need|want)s? to|has to|(?:muss|soll|woll|konn|durf|fahr|geh|komm|flieg|treff)en|muss)"
     r"|va|vient|tengo|tenemos|voy|va|vamos|viene|llega|hay)\b"
 )
 """A part of a sentence with one of these words is a clause, and no part of a list: "I met Tom and Ben on Friday"."""

@@ -140,6 +140,17 @@ class TestTitle:
     def test_what_is_denied_is_told_with_the_denial(self, told):
         assert fallback_title(said(told)) == told
 
+    @pytest.mark.parametrize(
+        ("told", "title"),
+        [
+            ("Visit 10 Downing Street London", "Downing Street London"),
+            ("I see Frau Dr. Petersen", "Frau Dr. Petersen"),
+            ("Visite samedi à 11h", "Visite samedi à 11h"),
+        ],
+    )
+    def test_an_address_and_a_doctor_are_whole_and_an_hour_has_its_clause(self, told, title):
+        assert fallback_title(said(told)) == title
+
     def test_what_only_the_assistant_says_makes_no_title(self):
         assert fallback_title(said("The report on Kafka partitions is done.", role="assistant")) == ""
 

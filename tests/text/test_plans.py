@@ -609,3 +609,45 @@ def test_a_text_with_a_date_means_the_same_on_that_day():
 )
 def test_what_is_to_be_paid_or_was_got_for_a_day_is_ahead(text):
     assert days_ahead(text, today=datetime(2026, 3, 4, 9, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("Mon: dentist, Tue: gym", "09 10"),
+        ("This week: Thu: demo to sales, Fri: retro at 3", "05 06"),
+        ("Shifts: Mon off, Tue night, Wed night, Thu off, Fri late", "09 10 04 05 06"),
+        ("Dentist Mon, gym Tue", "09 10"),
+        ("Yoga is Tue/Thu now", "10 05"),
+        ("Free Tue or Thu", "10 05"),
+        ("The plumber is here mon between 8 and 12", "09"),
+        ("Sun we go to mum's", "08"),
+        ("The bins are out tues now", "10"),
+        ("See you tmrw", "05"),
+        ("The dentist is 2moro", "05"),
+        ("I saw the vet and have to go back on the 12th", "12"),
+        ("I met Tom and need to call him on Friday", "06"),
+        ("Wir waren letzte Woche dort und fahren am 20. wieder hin", "20"),
+        ("Wir waren beim Arzt und müssen am 12. nochmal hin", "12"),
+        ("J'ai vu le dentiste et je dois y retourner le 12", "12"),
+        ("Mon 9 night", "09"),
+        ("wed at 15:30 dentist", "04"),
+        ("We have a Sept 8 deadline", "08"),
+    ],
+)
+def test_days_are_read_in_one_line_and_behind_what_has_been(text, days):
+    named = [each for each in days_ahead(text, today=SAID) if each.until - each.since == timedelta(days=1)]
+    assert [f"{each.since:%d}" for each in named] == days.split()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mon 2 pièces est trop petit", "They wed at 19", "J'ai sept 8 chats", "I rely on Sun for Java support", "Ce boulot me tue.",
+        "It is based on Sun hardware", "We enjoyed the sun and sat in the garden", "He sat and sat and waited",
+        "Hi Thu, how are you?", "The sun off the coast is strong", "tu te tues au travail", "I had to go back on the 12th",
+        "I saw the vet on the 12th and have to rest now", "Am 20. waren wir in Kiel und fahren bald wieder hin",
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_a_short_day_is_none(text):
+    assert days_ahead(text, today=SAID) == ()

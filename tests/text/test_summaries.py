@@ -48,6 +48,8 @@ class TestSentences:
             ("好的。我们走！「行。」去哪？", ["好的。", "我们走！", "「行。」", "去哪？"]),
             ("first line\nsecond line", ["first line", "second line"]),
             ("Dr. Wiegand rang. Mr. and Mrs. Lee too.", ["Dr. Wiegand rang.", "Mr. and Mrs. Lee too."]),
+            ("We live on Park St. It is quiet near St. Mary.", ["We live on Park St.", "It is quiet near St. Mary."]),
+            ("Sabine kommt am 5. mit dem Zug.", ["Sabine kommt am 5. mit dem Zug."]),
             ("Neuer Termin 28. Januar. Der am 21. fällt aus.", ["Neuer Termin 28. Januar.", "Der am 21. fällt aus."]),
             ("There were 12. Julia left.", ["There were 12.", "Julia left."]),
             ("Vom 3. März an. I am 79. My wife is 80.", ["Vom 3. März an.", "I am 79.", "My wife is 80."]),
