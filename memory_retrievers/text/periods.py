@@ -68,6 +68,7 @@ _PART_OF_DAY: Final = re.compile(
 _SHORT_MONTH: Final = r"(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|okt|nov|dec|dez)\b\.?"
 _SHORT_DAY: Final = "(?:mon|tues?|weds?|thu|sat|sun)"
 _DAY_OF_LIST: Final = r"\b(?:mon|tue|wed|thu|fri|sat|sun)"
+_HAS_SHORT: Final = re.compile(rf"\b(?:{_SHORT_MONTH}|(?:{_SHORT_DAY}|thurs?|fri)\b)")  # as few texts do
 _SHORT: Final = re.compile(  # first what has such a name in it and stays
     r"\b(?:(?:rel(?:y|ie[sd]|ying)|based|depend(?:s|ed|ing)?|built) on sun|(?:j'ai|ont|y a|avons|(?:il|elle|on) a) sept"
     r"|sun(?: and|,) sat|sat and sat|(?:[mtsl][ea]|qui|il|elle|ca|[nv]ous) tue|t[eu] tues"
@@ -78,8 +79,8 @@ _SHORT: Final = re.compile(  # first what has such a name in it and stays
     rf"|(?m:^){_SHORT_DAY}(?=:| (?:we|i)\b| \d{{1,2}}\b(?! ?(?:h(?:ou)?rs?|h|min\w*|days?|weeks?|years?|people|of)\b))"
     rf"|(?<=[,;:] ){_SHORT_DAY}(?=:| off\b)|(?m:^){_SHORT_DAY}(?= off\b)"
     rf"|{_DAY_OF_LIST}(?= ?(?:and|or|to|[/&,-]) ?{_DAY_OF_LIST}\b)"
-    rf"|(?:(?<={_DAY_OF_LIST} and )|(?<={_DAY_OF_LIST} or )|(?<={_DAY_OF_LIST} to )|(?<={_DAY_OF_LIST} & )"
-    rf"|(?<={_DAY_OF_LIST}, )|(?<={_DAY_OF_LIST}[/,&-])){_DAY_OF_LIST}\b"
+    rf"|{_DAY_OF_LIST}\b(?:(?<={_DAY_OF_LIST} and ...)|(?<={_DAY_OF_LIST} (?:or|to) ...)|(?<={_DAY_OF_LIST} & ...)"
+    rf"|(?<={_DAY_OF_LIST}, ...)|(?<={_DAY_OF_LIST}[/,&-]...))"
     r"|\b(?:mon|tue|weds)(?=\s*(?:$|[,;.!?)]))"
     rf"|(?:(?<=\b(?:on|by) )|(?<=\b(?:next|this|last) )|(?<=\b(?:until|every) )){_SHORT_DAY}\b"
     r"(?=[^\w ]|\s*$| (?:\d|(?:at|to|and|or|i|we|for|with|from|morning|afternoon|evening|night|lunch)\b))"
@@ -216,7 +217,8 @@ def plain(text: str) -> str:
     ('fevrier, ete', 'am freitag')
     """
     left = without_accents(unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'"))
-    left = _SHORT.sub(lambda match: match[0] if " " in match[0] else _NAMES[match[0][:3]], left)
+    if _HAS_SHORT.search(left):
+        left = _SHORT.sub(lambda match: match[0] if " " in match[0] else _NAMES[match[0][:3]], left)
     if "fortnight" in left:
         left = _FORTNIGHT.sub("2 weeks", left)
     return _PART_OF_DAY.sub(r"\1", left) if "tag" in left or "mittwoch" in left or "sonnabend" in left else left
