@@ -8,46 +8,20 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from memory_retrievers.backends.sql import columns_in
 from memory_retrievers.errors import ConfigurationError
+
+_COLUMNS: Final = columns_in({"BOOLEAN": "INTEGER"})
 
 _FIRST: Final = (
     "CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     # A scope's version rises with every change of what a search may see in it; an id is never used again.
     "CREATE TABLE scopes (id INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL UNIQUE, version INTEGER DEFAULT 0)",
-    # What ranking reads comes first; long texts live in `excerpts` and `passage_contents`, so that rows stay short.
-    """CREATE TABLE memories (
+    # Long texts live in `excerpts` and `passage_contents`, so that rows stay short.
+    f"""CREATE TABLE memories (
         row INTEGER PRIMARY KEY AUTOINCREMENT,
         scope_id INTEGER NOT NULL REFERENCES scopes (id),
-        id TEXT NOT NULL,
-        kind TEXT NOT NULL CHECK (kind IN ('episodic', 'semantic')),
-        category TEXT,
-        created_at INTEGER NOT NULL,
-        updated_at INTEGER NOT NULL,
-        expires_at INTEGER,
-        stability REAL,
-        difficulty REAL,
-        last_reviewed_at INTEGER,
-        start_at INTEGER,
-        end_at INTEGER,
-        valid_at INTEGER,
-        invalid_at INTEGER,
-        consolidated_at INTEGER,
-        surprise REAL,
-        tier TEXT NOT NULL,
-        content_type TEXT NOT NULL,
-        agent_id TEXT,
-        origin TEXT NOT NULL,
-        importance REAL NOT NULL,
-        importance_pinned INTEGER NOT NULL,
-        access_count INTEGER NOT NULL,
-        last_accessed_at INTEGER,
-        tags TEXT NOT NULL,
-        keywords TEXT,
-        source_episodic_ids TEXT,
-        consolidated_from TEXT NOT NULL,
-        title TEXT,
-        content TEXT NOT NULL,
-        metadata TEXT NOT NULL,
+        {_COLUMNS["memories"]},
         UNIQUE (scope_id, id)
     )""",
     # Answers "which memories may this search see" from the index alone.
@@ -69,30 +43,12 @@ _FIRST: Final = (
         text TEXT NOT NULL,
         vector BLOB NOT NULL
     )""",
-    # The passage's length and its memory stand in each posting, so that scoring reads one index range per term.
-    """CREATE TABLE postings (
-        scope_id INTEGER NOT NULL,
-        kind TEXT NOT NULL,
-        term TEXT NOT NULL,
-        passage INTEGER NOT NULL,
-        memory INTEGER NOT NULL,
-        frequency INTEGER NOT NULL,
-        length INTEGER NOT NULL,
-        PRIMARY KEY (scope_id, kind, term, passage)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE keyword_statistics (
-        scope_id INTEGER NOT NULL,
-        kind TEXT NOT NULL,
-        passages INTEGER NOT NULL,
-        terms INTEGER NOT NULL,
-        PRIMARY KEY (scope_id, kind)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE pending_reviews (
+    f"CREATE TABLE postings ({_COLUMNS['postings']}) WITHOUT ROWID",
+    f"CREATE TABLE keyword_statistics ({_COLUMNS['keyword_statistics']}) WITHOUT ROWID",
+    f"""CREATE TABLE pending_reviews (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         scope_id INTEGER NOT NULL REFERENCES scopes (id),
-        query TEXT NOT NULL,
-        memories TEXT NOT NULL,
-        created_at INTEGER NOT NULL
+        {_COLUMNS["pending_reviews"]}
     )""",
     "CREATE INDEX pending_reviews_by_scope ON pending_reviews (scope_id, id)",
 )
@@ -147,14 +103,10 @@ _CONVERSATIONS: Final = (
     "CREATE INDEX memories_replaced ON memories (scope_id, replaced_by) WHERE replaced_by IS NOT NULL",
     """CREATE INDEX episodes_without_facts ON memories (scope_id, created_at, id)
         WHERE kind = 'episodic' AND consolidated_at IS NULL""",
-    # Messages wait here, in the order they came, until they are part of an episode.
-    """CREATE TABLE queued_messages (
+    f"""CREATE TABLE queued_messages (
         row INTEGER PRIMARY KEY AUTOINCREMENT,
         scope_id INTEGER NOT NULL REFERENCES scopes (id),
-        id TEXT NOT NULL,
-        role TEXT NOT NULL,
-        content TEXT NOT NULL,
-        timestamp INTEGER NOT NULL
+        {_COLUMNS["queued_messages"]}
     )""",
     # Who works on a scope's queue holds its fence: a token, the number of messages it covers, and since when.
     """CREATE TABLE queues (
@@ -165,12 +117,10 @@ _CONVERSATIONS: Final = (
         window_doubled INTEGER NOT NULL DEFAULT 0,
         previous_summary TEXT
     )""",
-    # A conversation by which retrievals are to be judged: the pending reviews that name the job.
-    """CREATE TABLE review_jobs (
+    f"""CREATE TABLE review_jobs (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         scope_id INTEGER NOT NULL REFERENCES scopes (id),
-        reviewed_at INTEGER NOT NULL,
-        conversation TEXT NOT NULL
+        {_COLUMNS["review_jobs"]}
     )""",
     "CREATE INDEX review_jobs_by_scope ON review_jobs (scope_id, id)",
     "ALTER TABLE pending_reviews ADD COLUMN job INTEGER REFERENCES review_jobs (id)",
@@ -178,29 +128,19 @@ _CONVERSATIONS: Final = (
 )
 
 _MANAGEMENT: Final = (
-    # One of every pair of memories, whichever of the two it goes out from.
-    """CREATE TABLE associations (
+    f"""CREATE TABLE associations (
         id INTEGER PRIMARY KEY,
         source INTEGER NOT NULL REFERENCES memories (row) ON DELETE CASCADE,
         target INTEGER NOT NULL REFERENCES memories (row) ON DELETE CASCADE,
-        type TEXT NOT NULL,
-        strength REAL NOT NULL,
-        auto_generated INTEGER NOT NULL,
-        created_at INTEGER NOT NULL,
-        CHECK (source != target)
+        {_COLUMNS["associations"]}
     )""",
     "CREATE UNIQUE INDEX associations_by_pair ON associations (min(source, target), max(source, target))",
     "CREATE INDEX associations_by_source ON associations (source)",
     "CREATE INDEX associations_by_target ON associations (target)",
-    # What became of a memory's importance, and when it was handed out.
-    """CREATE TABLE audit (
+    f"""CREATE TABLE audit (
         id INTEGER PRIMARY KEY,
         memory INTEGER NOT NULL REFERENCES memories (row) ON DELETE CASCADE,
-        type TEXT NOT NULL,
-        at INTEGER NOT NULL,
-        old REAL NOT NULL,
-        new REAL NOT NULL,
-        reason TEXT
+        {_COLUMNS["audit"]}
     )""",
     "CREATE INDEX audit_by_memory ON audit (memory, type, at)",
     "CREATE INDEX audit_by_age ON audit (at)",
@@ -221,13 +161,10 @@ _SCENES: Final = (
     # What makes an episode a scene of a story.
     "ALTER TABLE memories ADD COLUMN scene TEXT",
     "CREATE INDEX scenes ON memories (scope_id, created_at, id) WHERE scene IS NOT NULL",
-    # The characters of a scope's story, in the order in which it first named them.
-    """CREATE TABLE characters (
+    f"""CREATE TABLE characters (
         row INTEGER PRIMARY KEY,
         scope_id INTEGER NOT NULL REFERENCES scopes (id),
-        name TEXT NOT NULL,
-        known_events TEXT NOT NULL,
-        state TEXT NOT NULL,
+        {_COLUMNS["characters"]},
         UNIQUE (scope_id, name)
     )""",
 )
@@ -286,17 +223,10 @@ _FACTS: Final = (
     "ALTER TABLE memories ADD COLUMN text_hash INTEGER",
     "ALTER TABLE memories ADD COLUMN last_confirmed_at INTEGER",
     "CREATE INDEX facts_by_text ON memories (scope_id, text_hash) WHERE kind = 'semantic'",
-    # What a fact said before it was changed, and until when: read by history, and by searches of a moment in the past.
-    """CREATE TABLE fact_versions (
+    f"""CREATE TABLE fact_versions (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         memory INTEGER NOT NULL REFERENCES memories (row) ON DELETE CASCADE,
-        fact TEXT NOT NULL,
-        category TEXT NOT NULL,
-        keywords TEXT NOT NULL,
-        valid_at INTEGER NOT NULL,
-        invalid_at INTEGER NOT NULL,
-        vector BLOB,
-        new_vector BLOB
+        {_COLUMNS["fact_versions"]}
     )""",
     "CREATE INDEX fact_versions_by_memory ON fact_versions (memory, valid_at)",
 )
@@ -362,16 +292,10 @@ _ITEMS: Final = (
 )
 
 _EVENTS: Final = (
-    # What happened to a memory, and by whom, without a word of it; without a memory: that one was forgotten.
-    """CREATE TABLE events (
+    f"""CREATE TABLE events (
         id INTEGER PRIMARY KEY,
         scope_id INTEGER NOT NULL REFERENCES scopes (id) ON DELETE CASCADE,
-        memory INTEGER,
-        type TEXT NOT NULL,
-        at INTEGER NOT NULL,
-        channel TEXT NOT NULL,
-        actor TEXT,
-        fields TEXT NOT NULL
+        {_COLUMNS["events"]}
     )""",
     "CREATE INDEX events_by_memory ON events (scope_id, memory)",
     """CREATE TRIGGER events_removed AFTER DELETE ON memories BEGIN
