@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 import pydantic
 
@@ -98,18 +98,13 @@ def require_importable(record: Record, header: Header) -> None:
     try:
         export_format.parse_record(export_format.line_of(record), header.dimension)
         export_format.check_tokens(record, header)
-    except pydantic.ValidationError as error:
-        raise _damaged(record, ValidationError.from_pydantic(error)) from error
-    except ValidationError as error:
-        raise _damaged(record, error) from error
-
-
-def _damaged(record: Record, problem: ValidationError) -> BackendError:
-    return BackendError(
-        f"{name_of(record)} is damaged ({problem}): run verify on the store that holds it, which names damage, "
-        "and mend it there. reindex makes anew what episodes are found by, and reembed all vectors; what else is "
-        "damaged has to be forgotten, or to come from a backup"
-    )
+    except (pydantic.ValidationError, ValidationError) as error:
+        problem = error if isinstance(error, ValidationError) else ValidationError.from_pydantic(error)
+        raise BackendError(
+            f"{name_of(record)} is damaged ({problem}): run verify on the store that holds it, which names damage, "
+            "and mend it there. reindex makes anew what episodes are found by, and reembed all vectors; what else is "
+            "damaged has to be forgotten, or to come from a backup"
+        ) from error
 
 
 def name_of(record: Record) -> str:
@@ -124,7 +119,7 @@ def name_of(record: Record) -> str:
         case AuditEntry(memory=memory):
             return f"an audit entry of memory {memory.id!r} in scope {memory.scope!r}"
         case _:
-            return f"{_NAMES_IN_SCOPE[type(record)]} in scope {record.scope!r}"
+            return f"{_TYPES[type(record)].one} in scope {record.scope!r}"
 
 
 def import_(
@@ -233,8 +228,10 @@ def restore(store: MemoryStore, record: Record) -> str:
             ledger.facts.restore([record])
         case StoredQueue():
             kept = ledger.conversations.restore(record)
-        case PendingReview() | ReviewJob():
-            _restore_review(ledger, record)
+        case PendingReview():
+            ledger.add_pending_reviews([record], merge=False)
+        case ReviewJob():
+            ledger.conversations.restore_review_job(record)
         case Association():
             kept = ledger.management.associate([record])
         case AuditEntry():
@@ -242,46 +239,31 @@ def restore(store: MemoryStore, record: Record) -> str:
         case MemoryEvent():
             # one without a memory goes with its scope, which may hold nothing else: earlier versions exported it
             kept = ledger.events.restore([record]) or record.id is None
-        case StoredCharacter():
-            kept = ledger.characters.restore(record)
+        case character:
+            kept = ledger.characters.restore(character)
     if not kept:
-        raise ValidationError(_REFUSALS[type(record)])
-    return _NAMES[type(record)]
+        raise ValidationError(f"this {_TYPES[type(record)].refusal}")
+    return _TYPES[type(record)].all
 
 
-def _restore_review(ledger: SQLLedger, record: PendingReview | ReviewJob) -> None:
-    if isinstance(record, ReviewJob):
-        ledger.conversations.restore_review_job(record)
-    else:
-        ledger.add_pending_reviews([record], merge=False)
+class _Words(NamedTuple):
+    """What a type of record is called."""
+
+    all: str  # in the header
+    one: str = ""  # in messages, before its scope; those that a memory has are named by it
+    refusal: str = ""  # why one is not restored
 
 
-_NAMES: Final[Mapping[type[Record], str]] = {
-    StoredMemory: "memories",
-    FactVersion: "versions",
-    StoredQueue: "queues",
-    PendingReview: "pending_reviews",
-    ReviewJob: "review_jobs",
-    Association: "associations",
-    AuditEntry: "audit",
-    MemoryEvent: "events",
-    StoredCharacter: "characters",
-}
-
-_REFUSALS: Final[Mapping[type[Record], str]] = {
-    StoredQueue: "this queue has no message, or one that waits in its scope already",
-    Association: "this associates a pair again, or a memory that is in no line before",
-    AuditEntry: "this is of a memory that is in no line before",
-    MemoryEvent: "this happened to a memory that is in no line before",
-    StoredCharacter: "this character is in a line before",
-}
-
-_NAMES_IN_SCOPE: Final[Mapping[type[Record], str]] = {
-    StoredQueue: "the queue",
-    PendingReview: "a pending review",
-    ReviewJob: "a review under way",
-    MemoryEvent: "an entry of the log",
-    StoredCharacter: "a character",
+_TYPES: Final[Mapping[type[Record], _Words]] = {
+    StoredMemory: _Words("memories"),
+    FactVersion: _Words("versions"),
+    StoredQueue: _Words("queues", "the queue", "queue has no message, or one that waits in its scope already"),
+    PendingReview: _Words("pending_reviews", "a pending review"),
+    ReviewJob: _Words("review_jobs", "a review under way"),
+    Association: _Words("associations", "", "associates a pair again, or a memory that is in no line before"),
+    AuditEntry: _Words("audit", "", "is of a memory that is in no line before"),
+    MemoryEvent: _Words("events", "an entry of the log", "happened to a memory that is in no line before"),
+    StoredCharacter: _Words("characters", "a character", "character is in a line before"),
 }
 
 
