@@ -22,6 +22,10 @@ from typing import Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
 
 from memory_retrievers.models import EpisodicMemory, SemanticMemory
 
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+ValueT = TypeVar("ValueT")
+
 EMBED: Final = "embed"  # the question becomes a vector
 DENSE: Final = "dense"  # the nearest vectors, of one kind of memory
 BM25: Final = "bm25"  # the best by words, of one kind of memory
@@ -35,16 +39,6 @@ observer_of_stages: ContextVar[Observer] = ContextVar("memory_retrievers_stages"
 """Gives, for the name of a stage, the context manager to enter while it lasts; without an observer it does nothing."""
 
 
-@contextmanager
-def traced(observer: Observer) -> Iterator[None]:
-    """Let an observer trace every stage of what is done inside."""
-    token = observer_of_stages.set(observer)
-    try:
-        yield
-    finally:
-        observer_of_stages.reset(token)
-
-
 Watcher: TypeAlias = Callable[[int, int], None]
 """Hears how much of how much is done, both 0 where that is not known; raises an exception to end the work."""
 
@@ -52,13 +46,19 @@ _watcher: ContextVar[Watcher | None] = ContextVar("memory_retrievers_watcher", d
 
 
 @contextmanager
-def watched(watcher: Watcher) -> Iterator[None]:
-    """Let a watcher follow, and end, what is done inside: nothing of a transaction that it ends is kept."""
-    token = _watcher.set(watcher)
+def _having(variable: ContextVar[ValueT], value: ValueT) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _watcher.reset(token)
+        variable.reset(token)
+
+
+traced = functools.partial(_having, observer_of_stages)
+"""Let an observer trace every stage of what is done inside."""
+
+watched = functools.partial(_having, _watcher)
+"""Let a watcher follow, and end, what is done inside: nothing of a transaction that it ends is kept."""
 
 
 def advance(done: int = 0, total: int = 0) -> None:
@@ -83,9 +83,6 @@ _NAMED: Final[Mapping[str, str]] = {
     "conversation": "gen_ai.conversation.id",
 }
 """Arguments that are attributes of the span."""
-
-P = ParamSpec("P")
-ResultT = TypeVar("ResultT")
 
 
 def observed(operation: Operation) -> Callable[[Callable[P, ResultT]], Callable[P, ResultT]]:
