@@ -75,7 +75,7 @@ def adopt(
         BackendError: The collection could not be read; what is in stays, and a further call goes on.
     """
     intake = Intake(store, adoption)
-    for page in _reported_pages(collection, adoption.where, progress):
+    for page in _pages(collection, adoption.where, progress):
         intake.take_in(page)
     return intake.report()
 
@@ -109,7 +109,7 @@ def sync(
     to_read: list[str] = []
     gone = _gone(rows, collection, adoption.where)
     selected = source.both(adoption.where, where)
-    for page in _reported_pages(collection, selected, progress):
+    for page in _pages(collection, selected, progress):
         new_or_changed, useless = intake.look_at(page)
         to_read += new_or_changed
         gone += useless
@@ -265,19 +265,14 @@ def _in_pages(ids: list[str]) -> Iterator[list[str]]:
     return (ids[start : start + PAGE] for start in range(0, len(ids), PAGE))
 
 
-def _reported_pages(
-    collection: Collection, where: Where | None, progress: Progress | None
-) -> Iterator[list[SourceRow]]:
-    """Yield the pages that match a filter, reporting progress after each."""
-    if progress is None:
-        yield from source.pages(collection, where)
-        return
-    total = source.count(collection, where)
-    done = 0
-    for page in source.pages(collection, where):
+def _pages(collection: Collection, where: Where | None, progress: Progress | None) -> Iterator[list[SourceRow]]:
+    """Yield the rows that match a filter in pages; one that moves meanwhile may be missed until the next reading."""
+    total, done = 0 if progress is None else source.count(collection, where), 0
+    while page := source.read(collection, where=where, limit=PAGE, offset=done):
         yield page
         done += len(page)
-        progress(done, max(done, total))
+        if progress is not None:
+            progress(done, max(done, total))
 
 
 _LOGGER: Final = logging.getLogger("memory_retrievers")

@@ -96,14 +96,6 @@ def both(one: Where | None, other: Where | None) -> Where | None:
     return {"$and": [one, other]}
 
 
-def pages(collection: Collection, where: Where | None = None) -> Iterator[list[SourceRow]]:
-    """Yield the matching rows in pages; a row that moves meanwhile may be missed until the next reading."""
-    offset = 0
-    while page := read(collection, where=where, limit=PAGE, offset=offset):
-        yield page
-        offset += len(page)
-
-
 def read(
     collection: Collection,
     *,
