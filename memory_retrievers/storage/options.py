@@ -149,6 +149,8 @@ class ResolvedOptions:
         for name, kind in zip(("retrieval", "ingestion", "review", "tools"), kinds, strict=True):
             if not isinstance(given := options.get(name), kind | None):
                 raise ConfigurationError(f"{name}= takes {kind.__name__}(...), not {type(given).__name__}")
+        from memory_retrievers.backends.language_models import adapt
+
         clock, language_model, tools = options.get("clock"), options.get("language_model"), options.get("tools")
         return cls(
             embedder=chosen_embedder(options.get("embedder"), embedder_id=options.get("embedder_id")),
@@ -156,7 +158,7 @@ class ResolvedOptions:
             clock=SystemClock() if clock is None else clock,
             keyword=keyword,
             dense="auto" if dense is None else dense,
-            language_model=None if language_model is None else _adapted(language_model),
+            language_model=None if language_model is None else adapt(language_model),
             given_language_model=language_model,
             segmenter=options.get("segmenter"),
             judge=options.get("judge"),
@@ -176,12 +178,6 @@ class ResolvedOptions:
         """Options on which two holders of one store must agree: the embedder by its name now, the rest by equality."""
         others = (each.name for each in fields(self) if each.name not in {"embedder", "language_model"})
         return (embedder_id, *(getattr(self, name) for name in others))
-
-
-def _adapted(language_model: AnyLanguageModel) -> LanguageModel:
-    from memory_retrievers.backends.language_models import adapt
-
-    return adapt(language_model)
 
 
 def _check_method(option: str, given: object, *, method: str) -> None:

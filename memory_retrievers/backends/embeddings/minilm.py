@@ -67,6 +67,9 @@ class MiniLMEmbedder:
     embedded in (cosine at least 0.98 to the original model in any batch), so store vectors and never compare them for
     equality. Safe to use from several threads.
 
+    Every method raises a ValidationError for a text that is no string, and an EmbeddingError where the model cannot be
+    loaded or fails.
+
     Args:
         directory: Where ``model.onnx`` and ``tokenizer.json`` are; None is the copy inside the package.
     """
@@ -82,12 +85,7 @@ class MiniLMEmbedder:
         return "all-MiniLM-L6-v2-int8"
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts as unit vectors in the order given: shape (number of texts, 384).
-
-        Raises:
-            ValidationError: Something in the list is not a string.
-            EmbeddingError: The model cannot be loaded or fails.
-        """
+        """Embed texts as unit vectors in the order given: shape (number of texts, 384)."""
         checked = checked_texts(texts)
         vectors = np.empty((len(checked), DIMENSION), dtype=np.float32)
         for each in self.passes(checked):
@@ -103,10 +101,6 @@ class MiniLMEmbedder:
 
         Returns:
             For each text, in order, its unit vector of 384 numbers, and at most 64 token vectors of 64 bytes each.
-
-        Raises:
-            ValidationError: Something in the list is not a string.
-            EmbeddingError: The model cannot be loaded or fails.
         """
         checked = checked_texts(texts)
         found: dict[int, Embedded] = {}
@@ -128,12 +122,7 @@ class MiniLMEmbedder:
             yield Pass(batch, its_encodings, *model.run([encoding.ids for encoding in its_encodings]))
 
     def embed_query(self, text: str) -> Vector:
-        """Embed one text as a unit vector: shape (384,).
-
-        Raises:
-            ValidationError: The text is not a string.
-            EmbeddingError: The model cannot be loaded or fails.
-        """
+        """Embed one text as a unit vector: shape (384,)."""
         return cast("Vector", self.embed_documents([text])[0])
 
     def _model(self) -> _Model:

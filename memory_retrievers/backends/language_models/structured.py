@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Final, TypeAlias, TypeVar
+from typing import Annotated, Final, Self, TypeAlias, TypeVar
 
 import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict
@@ -32,6 +32,11 @@ class UnusableAnswerError(Exception):
         self.complaint = complaint
         self.raw = raw
 
+    @classmethod
+    def of(cls, error: pydantic.ValidationError, *, raw: str | None = None) -> Self:
+        """With a validation error in one line, without the values themselves."""
+        return cls(str(ValidationError.from_pydantic(error)), raw=raw)
+
 
 def fitting(answer: object, schema: type[AnswerT]) -> AnswerT:
     """Validate an object or its fields against the schema, including objects built without validation."""
@@ -41,12 +46,7 @@ def fitting(answer: object, schema: type[AnswerT]) -> AnswerT:
     try:
         return schema.model_validate(content)
     except pydantic.ValidationError as error:
-        raise UnusableAnswerError(complaint_of(error), raw=_as_text(content)) from error
-
-
-def complaint_of(error: pydantic.ValidationError) -> str:
-    """Summarise a validation error in one line, without the values themselves."""
-    return str(ValidationError.from_pydantic(error))
+        raise UnusableAnswerError.of(error, raw=_as_text(content)) from error
 
 
 def _fields_of(answer: BaseModel) -> object:
@@ -70,20 +70,15 @@ MAX_FALSE_STARTS = 100
 """So many braces that open no JSON object are passed over in an answer, which keeps the search for one quick."""
 
 
-def checked(answer: object, schema: type[AnswerT]) -> AnswerT:
-    """The answer as an instance of the schema."""
-    return _found_in(answer, schema) if isinstance(answer, str) else fitting(answer, schema)
-
-
 def _found_in(text: str, schema: type[AnswerT]) -> AnswerT:
     """The last JSON object in the text that fits: a model that thinks aloud gives its answer at the end."""
-    complaint = "it holds no JSON object"
+    unusable = UnusableAnswerError("it holds no JSON object", raw=text)
     for content in reversed(list(_json_objects(text))):
         try:
             return schema.model_validate(content)
         except pydantic.ValidationError as error:
-            complaint = complaint_of(error)
-    raise UnusableAnswerError(complaint, raw=text)
+            unusable = UnusableAnswerError.of(error, raw=text)
+    raise unusable
 
 
 def _json_objects(text: str) -> Iterator[object]:
@@ -158,12 +153,12 @@ class CheckedLanguageModel:
         except (UnusableAnswerError, MemoryRetrieversError):
             raise
         except pydantic.ValidationError as error:  # it has checked the answer itself
-            raise UnusableAnswerError(complaint_of(error)) from error
+            raise UnusableAnswerError.of(error) from error
         except Exception as error:
             reason = one_line(str(error))[:500]
             message = f"the language model {self.name} failed: {type(error).__name__}: {reason}"
             raise LanguageModelError(message) from error
-        return checked(answer, schema)
+        return _found_in(answer, schema) if isinstance(answer, str) else fitting(answer, schema)
 
 
 def with_checks(model: LanguageModel) -> CheckedLanguageModel:
