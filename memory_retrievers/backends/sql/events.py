@@ -128,15 +128,9 @@ class SQLEvents(Part):
     def note_imported(self, *, at: datetime) -> None:
         """Note of every memory of which nothing is known that it came with an import."""
         channel, actor = acting.get()
-        values = {
-            "type": MemoryEventType.IMPORTED,
-            "at": encode_time(at),
-            "channel": channel,
-            "actor": actor,
-            "fields": "",
-        }
+        came = MemoryEvent(scope="", id=None, type=MemoryEventType.IMPORTED, at=at, channel=channel, actor=actor)
         with self.database.write() as connection:
-            connection.execute(_NOTE_IMPORTED, values)
+            connection.execute(_NOTE_IMPORTED, _values(came))
 
     def events(self, scope: str, *, id: str | None, now: datetime, limit: int) -> list[MemoryEvent]:
         """List what happened to a memory, or to the memories of a scope, newest first.

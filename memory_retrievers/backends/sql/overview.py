@@ -271,8 +271,9 @@ def _direct(connection: Connection, prefix: str, *, after: str | None, limit: in
     """
     end = f"{prefix[:-1]}0" if prefix else None
     position, inclusive, given = prefix, True, 0
-    if after is not None:
-        position, inclusive = _behind(connection, after)
+    if after is not None:  # behind itself if it was listed itself, and behind all that is below it if not
+        inclusive = not _is_scope(connection, after)
+        position = scopes.child_range(after)[1] if inclusive else after
     while given < limit:
         found = one(
             connection,
@@ -287,17 +288,14 @@ def _direct(connection: Connection, prefix: str, *, after: str | None, limit: in
             position, inclusive = child, False
         else:
             position, inclusive = scopes.child_range(child)[1], True
-            if one(connection, "SELECT 1 FROM scopes WHERE scope = :child", {"child": child}) is not None:
+            if _is_scope(connection, child):
                 continue  # it was listed when it came itself
         given += 1
         yield child
 
 
-def _behind(connection: Connection, child: str) -> tuple[str, bool]:
-    """Where to go on after a child: behind itself if it was listed itself, and behind all that is below it if not."""
-    if one(connection, "SELECT 1 FROM scopes WHERE scope = :child", {"child": child}) is not None:
-        return child, False
-    return scopes.child_range(child)[1], True
+def _is_scope(connection: Connection, name: str) -> bool:
+    return one(connection, "SELECT 1 FROM scopes WHERE scope = ?", (name,)) is not None
 
 
 def _counted(connection: Connection, names: Sequence[str]) -> list[ScopeCounts]:
