@@ -168,6 +168,7 @@ def _is_full(directory: Path) -> bool:
 PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA busy_timeout = 10000",
+    "PRAGMA synchronous = FULL",  # what is committed survives a power cut
     "PRAGMA cache_size = -32768",  # KiB, per connection
     "PRAGMA mmap_size = 0",  # a file that somebody truncates must be an error, and not the end of the process
     "PRAGMA temp_store = MEMORY",
@@ -224,11 +225,6 @@ def connect(address: str, *, writes: bool = False) -> Connection:
     return sqlite3.connect(
         address, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256, factory=factory
     )
-
-
-def be_durable(connection: Connection) -> None:
-    """Let what is committed survive a power cut."""
-    connection.execute("PRAGMA synchronous = FULL")
 
 
 @contextmanager
