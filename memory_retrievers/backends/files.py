@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, Self
+from typing import IO, Final
 
 from memory_retrievers.errors import ConfigurationError, DiskFullError
 
@@ -79,7 +79,7 @@ def outside(home: Path | None, path: str | Path) -> Path:
     return target
 
 
-class Folder:
+class Folder(contextlib.AbstractContextManager["Folder"]):
     """An open directory. All operations stay inside of it, also if it is renamed, and follow no link but in its path.
 
     Where a file is opened and something else stands in its place, a link say, that is a ConfigurationError.
@@ -194,9 +194,6 @@ class Folder:
         """Close the handle."""
         if self._handle is not None:
             os.close(self._handle)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 import weakref
+from contextlib import AbstractContextManager
 from itertools import takewhile
-from typing import Final, Self
+from typing import Final
 
 from memory_retrievers.backends.files import PRIVATE, Access, Folder
 
@@ -32,7 +33,7 @@ _PLACES: Final = 2  # how many processes compete for the turn: one makes its nex
 _HELD: Final = {errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN, errno.EDEADLK}
 
 
-class FileLock:
+class FileLock(AbstractContextManager["FileLock"]):
     """A lock on a file; whoever waits for it gets it in the order in which they came. One thread at a time may ask.
 
     A child made by a fork has none of its parent's locks, and its end takes none from the parent.
@@ -156,9 +157,6 @@ class FileLock:
         """Close a parent's handle in its child, which leaves the parent's lock as it is."""
         self._is_closed = True
         self._close_files()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -123,9 +123,9 @@ def close_client(client: ClientAPI) -> None:
 
 def _client_of(path: Path | None, url: str) -> ClientAPI:
     """A client of a directory, or of a server where there is none."""
-    if path is None:
-        _require_address(url)
-    elif not (path / CHROMA_FILE).is_file():
+    if path is None and not _is_address(url):
+        raise ConfigurationError(f"{url!r} is no address of a Chroma server: give one like http://localhost:8000")
+    if path is not None and not (path / CHROMA_FILE).is_file():
         raise ConfigurationError(f"there is no Chroma store at {path}: name the directory that holds {CHROMA_FILE}")
     keep_to_this_machine()
     import chromadb
@@ -162,11 +162,9 @@ def _found(client: ClientAPI, name: str, *, place: str) -> Collection:
     raise ConfigurationError(f"Chroma at {place} has no collection {name!r}; it has {known or 'none'}")
 
 
-def _require_address(url: str) -> None:
+def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        well_formed = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is no number
-        well_formed = False
-    if not well_formed:
-        raise ConfigurationError(f"{url!r} is no address of a Chroma server: give one like http://localhost:8000")
+        return False
