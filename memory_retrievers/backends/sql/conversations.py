@@ -19,7 +19,10 @@ from memory_retrievers.models.storage import QueuedMessage, QueueState, ReviewJo
 
 _OF_QUEUE: Final = f"{OF_SCOPE} AND conversation = :conversation"
 _MOST_GIVEN_UP: Final = 10_000  # leases: of a database that refuses writes for days nearly none was ever stored
-_FREE: Final = "fence = NULL, fenced_messages = NULL, fenced_at = NULL"
+FREE: Final = "UPDATE queues SET fence = NULL, fenced_messages = NULL, fenced_at = NULL"
+# the row of a queue in which no message is left goes, so that conversations that have ended leave nothing
+DROP_EMPTY_QUEUES: Final = f"""DELETE FROM queues WHERE {OF_SCOPE} AND NOT EXISTS (SELECT 1 FROM queued_messages m
+    WHERE m.scope_id = queues.scope_id AND m.conversation = queues.conversation)"""
 _HEARD: Final = """
     INSERT INTO queues (scope_id, conversation, heard_at) VALUES (?, ?, ?)
     ON CONFLICT (scope_id, conversation) DO UPDATE SET heard_at = excluded.heard_at
@@ -247,7 +250,7 @@ class SQLConversations(Part):
         """
         with self._telling(scope, lease) as connection:
             released = connection.execute(
-                f"""UPDATE queues SET {_FREE}, window_doubled = coalesce(:doubled, window_doubled)
+                f"""{FREE}, window_doubled = coalesce(:doubled, window_doubled)
                 WHERE {_OF_QUEUE} AND fence = :lease""",
                 {**_key(scope, conversation), "lease": lease, "doubled": window_doubled},
             )
@@ -278,7 +281,7 @@ class SQLConversations(Part):
         key = _key(scope, conversation)
         with self.database.write(scope) as connection:
             drained = connection.execute(
-                f"""UPDATE queues SET {_FREE}, window_doubled = FALSE, previous_summary = :summary
+                f"""{FREE}, window_doubled = FALSE, previous_summary = :summary
                 WHERE {_OF_QUEUE} AND fence = :lease""",
                 {**key, "lease": lease, "summary": previous_summary},
             )
@@ -289,12 +292,7 @@ class SQLConversations(Part):
                 f"DELETE FROM queued_messages WHERE {_OF_QUEUE} AND {dialect.among('id', ':ids')}",
                 {**key, "ids": dialect.listed(messages)},
             ).rowcount
-            # the row of a queue in which no message is left goes, so that conversations that have ended leave nothing
-            connection.execute(
-                f"""DELETE FROM queues WHERE {_OF_QUEUE} AND NOT EXISTS (SELECT 1 FROM queued_messages m
-                WHERE m.scope_id = queues.scope_id AND m.conversation = queues.conversation)""",
-                key,
-            )
+            connection.execute(f"{DROP_EMPTY_QUEUES} AND conversation = :conversation", key)
             removal.forget_empty_scopes(connection, scope)
             return removed == len(messages)
 

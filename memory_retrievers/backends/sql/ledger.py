@@ -14,13 +14,12 @@ from memory_retrievers.backends.sql import contents, removal, sync, verification
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.characters import SQLCharacters
 from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Part, joining, scope_id_of
-from memory_retrievers.backends.sql.conversations import SQLConversations
+from memory_retrievers.backends.sql.conversations import DROP_EMPTY_QUEUES, FREE, SQLConversations
 from memory_retrievers.backends.sql.events import SQLEvents
 from memory_retrievers.backends.sql.facts import SQLFacts
 from memory_retrievers.backends.sql.items import SQLItems
 from memory_retrievers.backends.sql.management import SQLManagement
 from memory_retrievers.backends.sql.memories import (
-    ADD_NOTE,
     PUT_NOTE,
     StoredRecords,
     insert_memory,
@@ -31,7 +30,7 @@ from memory_retrievers.backends.sql.memories import (
 from memory_retrievers.backends.sql.overview import SQLOverview
 from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.sql.removal import forget_empty_scopes
-from memory_retrievers.backends.sql.requests import SQLRequests
+from memory_retrievers.backends.sql.requests import ADD_NOTE, SQLRequests
 from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, ids_by_scope
 from memory_retrievers.backends.sql.snapshots import Snapshots, state_of
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
@@ -345,15 +344,8 @@ class SQLOpenEpisodes(Part):
         """Delete queued messages of a scope, the leases of whoever may have read what is forgotten, and its reviews."""
         with self.database.write(scope) as connection:
             connection.executemany("DELETE FROM queued_messages WHERE row = ?", [(row,) for row in rows])
-            connection.execute(
-                f"UPDATE queues SET fence = NULL, fenced_messages = NULL, fenced_at = NULL WHERE {OF_SCOPE}",
-                {"scope": scope},
-            )
-            connection.execute(
-                f"""DELETE FROM queues WHERE {OF_SCOPE} AND NOT EXISTS (SELECT 1 FROM queued_messages m
-                WHERE m.scope_id = queues.scope_id AND m.conversation = queues.conversation)""",
-                {"scope": scope},
-            )
+            connection.execute(f"{FREE} WHERE {OF_SCOPE}", {"scope": scope})
+            connection.execute(DROP_EMPTY_QUEUES, {"scope": scope})
             _forget_reviews(connection, scope)
 
 

@@ -39,9 +39,7 @@ _SWEEP_EVERY: Final = 16
 OTHER_NOTES: Final = f"(name < '{_PREFIX}' OR name >= '{_BEHIND}')"
 """A condition on a row of ``notes``: it is no request."""
 
-_ADD: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
-_PUT: Final = "UPDATE notes SET value = ? WHERE name = ?"
-_READ: Final = "SELECT value FROM notes WHERE name = ?"
+ADD_NOTE: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 _ALL: Final = f"name >= '{_PREFIX}' AND name < '{_BEHIND}'"
 
 
@@ -122,14 +120,14 @@ def note_request(connection: Connection, request: RequestUnderWay) -> None:
     """
     name, value = _PREFIX + request.key, _value(connection, request)
     request.is_noted, request.noted = True, len(request.told)
-    if connection.execute(_ADD, (name, value)).rowcount:
+    if connection.execute(ADD_NOTE, (name, value)).rowcount:
         if int(request.key[:8], 16) % _SWEEP_EVERY == 0:
             _sweep(connection, at=request.at)
         return
     known = _read(connection, name)
     if known is not None and known.by != request.by and not is_old(known, at=request.at):
         raise RepeatedRequestError
-    connection.execute(_PUT, (value, name))
+    connection.execute("UPDATE notes SET value = ? WHERE name = ?", (value, name))
 
 
 class SQLRequests(Part):
@@ -184,7 +182,7 @@ def _rows(connection: Connection, keys: Collection[MemoryKey]) -> dict[MemoryKey
 
 
 def _read(connection: Connection, name: str) -> DoneRequest | None:
-    found = connection.execute(_READ, (name,)).fetchone()
+    found = connection.execute("SELECT value FROM notes WHERE name = ?", (name,)).fetchone()
     if found is None:
         return None
     note: list[Any] = json.loads(found[0][_TIME_DIGITS:])
