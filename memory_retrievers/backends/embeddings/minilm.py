@@ -148,9 +148,12 @@ class _Model:
             self._tokenizer = Tokenizer.from_buffer(tokenizer)
             self._tokenizer.enable_truncation(MAXIMUM_TOKENS)
             self._tokenizer.no_padding()
-            self._session = onnxruntime.InferenceSession(
-                network, _session_options(), providers=["CPUExecutionProvider"]
-            )
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 3  # errors only
+            options.intra_op_num_threads = min(MAXIMUM_THREADS, os.cpu_count() or 1)
+            # Spinning threads halve the speed of everything else on a busy machine, and of the next query.
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+            self._session = onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise EmbeddingError(f"onnxruntime or tokenizers cannot load the bundled model: {error}") from error
 
@@ -234,17 +237,6 @@ def _verified(path: Path, expected: str) -> bytes:
     if hashlib.sha256(content).hexdigest() != expected:
         raise EmbeddingError(f"the bundled model is damaged: {path} is not the file that was shipped; {mend}")
     return content
-
-
-def _session_options() -> object:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # errors only
-    options.intra_op_num_threads = min(MAXIMUM_THREADS, os.cpu_count() or 1)
-    # Spinning threads halve the speed of everything else on a busy machine, and of the next query.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return options
 
 
 def _batches_of_like_length(lengths: list[int]) -> Iterator[NDArray[np.intp]]:

@@ -28,6 +28,7 @@ from memory_retrievers.text.passages import passage_text, passage_texts, turn_pl
 PAGE: Final = 256  # passages in a page
 
 _KINDS: Final = frozenset(Kind)
+_EMBEDDER: Final = "SELECT value FROM notes WHERE name = 'embedder_id'"
 
 # The page comes first, whatever the planner believes: a database that was just restored has no statistics.
 _PASSAGES: Final = """
@@ -146,12 +147,12 @@ def verify(database: Database) -> VerificationReport:
     try:
         with database.read(snapshot=True) as connection:
             problems.add(database.problems(connection))
-            dimension, width = _dimension(connection), _token_width(connection)
+            dimension, embedder = _dimension(connection), one(connection, _EMBEDDER)
             for page in all_rows(connection):
                 for memory in read_page(connection, page):
                     memories, passages = memories + 1, passages + len(memory.passages)
                     problems.add(_memory_problems(memory, dimension, connection.dialect))
-                    problems.add(_token_problems(memory, width))
+                    problems.add(_token_problems(memory, TOKEN_WIDTHS.get(str(embedder), 1)))
             problems.add(_version_problems(connection, dimension))
             problems.add(characters.problems(connection))
             problems.add(events.problems(connection))
@@ -167,10 +168,6 @@ def verify(database: Database) -> VerificationReport:
 def _dimension(connection: Connection) -> int | None:
     noted = one(connection, "SELECT value FROM notes WHERE name = 'dimension'")
     return int(noted) if noted is not None and str(noted).isdecimal() else None
-
-
-def _token_width(connection: Connection) -> int:
-    return TOKEN_WIDTHS.get(str(one(connection, "SELECT value FROM notes WHERE name = 'embedder_id'")), 1)
 
 
 def _memory_problems(raw: RawMemory, dimension: int | None, dialect: Dialect) -> Iterator[str]:
@@ -288,6 +285,7 @@ def state_of_tables(ask: Ask) -> TableState:
     notes: dict[str, str] = {name: value for name, value in noted}  # noqa: C416 - rows, which dict takes for sequences
     generation, mark = (ask("SELECT generation, mark FROM projection") or [(None, None)])[0]
     is_projected = None if mark is None else generation is not None
+    beyond = ("outbox", f"passages WHERE id > {mark}")
     dimension = str(notes.get("dimension", ""))
     waiting = ask("SELECT count(*), min(timestamp) FROM queued_messages") or [(None, None)]
     leased = (
@@ -298,7 +296,7 @@ def state_of_tables(ask: Ask) -> TableState:
         dimension=int(dimension) if dimension.isdecimal() else None,
         memories=_count(ask, "memories"),
         projection=is_projected,
-        unprojected=_unprojected(ask, int(mark)) if is_projected else None,
+        unprojected=sum(_count(ask, each) or 0 for each in beyond) if is_projected else None,
         reembedded=_count(ask, "new_vectors") if "reembedding" in notes else None,
         waiting_messages=waiting[0][0],
         waiting_since=_time(waiting[0][1]),
@@ -314,13 +312,8 @@ def state_of_tables(ask: Ask) -> TableState:
     )
 
 
-def _unprojected(ask: Ask, mark: int) -> int:
-    beyond = ask(f"SELECT count(*) FROM passages WHERE id > {mark}")
-    return (beyond[0][0] if beyond else 0) + (_count(ask, "outbox") or 0)
-
-
-def _count(ask: Ask, table: str) -> int | None:
-    counted = ask(f"SELECT count(*) FROM {table}")
+def _count(ask: Ask, rows: str) -> int | None:
+    counted = ask(f"SELECT count(*) FROM {rows}")
     return None if counted is None else int(counted[0][0])
 
 
