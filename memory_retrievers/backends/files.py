@@ -44,7 +44,7 @@ SHARED_GROUP: Final = Access(0o660, 0o2770)  # for the group of the directory to
 
 
 def written(path: str | Path) -> Path:
-    """A path as somebody writes it: ``~`` is the home directory, also where no shell has read it.
+    """Read a path as a user writes it: ``~`` is the home directory, even where no shell has expanded it.
 
     Raises:
         ConfigurationError: It is blank, which would be the directory that the process happens to be in, has a NUL
@@ -291,7 +291,7 @@ def set_modes(directory: Path, access: Access, *, leave: frozenset[Path]) -> fro
 
 
 def wider(directory: Path, access: Access) -> Iterator[str]:
-    """Describe in one sentence, if at all, what in a directory more users can access than if it were created now."""
+    """Describe in one sentence what in a directory is open to more users than if it were created now, if any."""
     found = [
         f"{path.relative_to(directory)} ({mode & 0o777:04o})"
         for path in (directory, *sorted(directory.rglob("*")))

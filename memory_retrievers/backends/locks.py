@@ -93,11 +93,11 @@ class FileLock(AbstractContextManager["FileLock"]):
         return is_mine
 
     def release(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         _let_go(self._descriptors[-1])
 
     def close(self) -> None:
-        """Let go of the lock, if it is held, and of the file; does nothing if called again."""
+        """Release the lock, if it is held, and close the file; does nothing if called again."""
         with self._changed:
             if self._is_closed:
                 return
@@ -131,7 +131,7 @@ class FileLock(AbstractContextManager["FileLock"]):
             self._has_waiter = False
 
     def _try(self) -> bool:
-        """Take it if nobody holds it or, at a turnstile, waits for it."""
+        """Take the lock if nobody holds it or, at a turnstile, waits for it."""
         taken = [*takewhile(_taken, self._descriptors)]
         is_mine = len(taken) == len(self._descriptors)
         for descriptor in taken[:-1] if is_mine else taken:
@@ -163,7 +163,7 @@ class FileLock(AbstractContextManager["FileLock"]):
 
 
 class Turnstile(FileLock):
-    """A lock that nobody gets twice while another waits: who is next holds a second one, at which all others queue."""
+    """A lock that nobody gets twice while another waits: the next in line holds a second one, where the rest queue."""
 
     def __init__(self, folder: Folder, name: str, access: Access = PRIVATE) -> None:
         super().__init__(folder, name, access)
@@ -184,8 +184,8 @@ class Turnstile(FileLock):
 class WriteTurn:
     """The turn to write, which one process has at a time, and for which few compete; the others wait for a place.
 
-    Who writes without a pause keeps its place for a moment, then queues again. So most writes wait for one other
-    process at most, and none starves. Where nobody waits for a place, none is kept.
+    A process that writes without a pause keeps its place for a moment, then queues again. So most writes wait for one
+    other process at most, and none starves. Where nobody waits for a place, none is kept.
 
     Args:
         folder: Where the files of its locks are.
@@ -223,12 +223,12 @@ class WriteTurn:
         return is_mine
 
     def release(self) -> None:
-        """Let go of the turn, and of the place unless more is to come."""
+        """Release the turn, and the place unless more is to come."""
         self._turn.release()
         self._leave(stays=self._goes_on and time.monotonic() - self._since < _STAY)
 
     def close(self) -> None:
-        """Let go of everything; does nothing if called again."""
+        """Release everything; does nothing if called again."""
         with self._changing:
             self._has_place = False
             self._place.close()

@@ -99,10 +99,10 @@ class Attachment:
 
     @contextmanager
     def gate(self) -> Iterator[None]:
-        """Let nobody else come or go meanwhile.
+        """Keep others from opening or closing the store meanwhile.
 
         Raises:
-            StoreLockedError: Another process does not get done.
+            StoreLockedError: Another process does not finish.
         """
         if not self._gate.acquire(PATIENCE):
             raise StoreLockedError(
@@ -115,7 +115,7 @@ class Attachment:
             self._gate.release()
 
     def enter(self) -> None:
-        """Be there from now on; inside the gate.
+        """Register as a process that has the store open; inside the gate.
 
         Raises:
             StoreLockedError: Nothing can be written there.
@@ -141,7 +141,7 @@ class Attachment:
         return [process for process in found if process is not None and process.is_alive and process.id != self.id]
 
     def is_gone(self, holder: str) -> bool:
-        """Return True if the one of this id does not have the store open any more."""
+        """Return True if the handle of this id no longer has the store open."""
         if not _ID.fullmatch(holder):
             return False
         try:
@@ -162,14 +162,14 @@ class Attachment:
                 self._folder.remove(name)
 
     def leave(self) -> None:
-        """Be there no longer; inside the gate."""
+        """Unregister; inside the gate."""
         if self._own is not None:
             self._folder.remove(self.id)
             self._own.close()
             self._own = None
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Release all locks and close all files."""
         for held in (self._own, self._gate, self.turn, self._folder):
             if held is not None:
                 held.close()

@@ -35,8 +35,8 @@ class _Block(NamedTuple):
 class ExactVectorIndex:
     """Nearest-neighbour search by cosine that compares with every vector in scope; there is no similarity threshold.
 
-    One that asks an approximate index in wide scopes is made of it: in small ones, and where that index cannot answer,
-    it is exact.
+    Indexes that ask an approximate one in wide scopes inherit from it: in small scopes, and where the approximate one
+    cannot answer, they are exact.
     """
 
     exact_limit: int | None = None

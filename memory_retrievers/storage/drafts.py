@@ -89,7 +89,7 @@ class KnownFacts:
                 self.add(fact)
 
     def add(self, fact: SemanticMemory) -> None:
-        """Let a fact be known from here on."""
+        """Add a fact to those that are known."""
         if fact.origin in TOLD_BY_AGENTS:
             self._facts.setdefault(_FactKey.of(fact), []).append(fact)
 
@@ -269,7 +269,7 @@ class NotPrepared(BaseException):
 
 
 class Attempt:
-    """What has been prepared for the work of one thread, all of whose attempts are of the moment of its beginning.
+    """What has been prepared for the work of one thread; all its attempts share the moment at which the work began.
 
     Attributes:
         has_written: Whether a transaction of the running attempt was kept, so that it cannot begin again.

@@ -174,7 +174,7 @@ def _require_dimension(embedder: Embedder, expected: int, given: int) -> None:
 
 
 class LetGoEmbedder:
-    """What stands in the place of an embedder in a closed store, which may be held for long: its name alone."""
+    """Takes the place of the embedder in a closed store, which may be kept for long: all it holds is the name."""
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -225,7 +225,7 @@ class StoreEmbedder:
         return known is not None and known.with_tokens
 
     def latest(self) -> ProbedEmbedder:
-        """Return the embedder as it was last seen to be, which whoever uses it must ask :meth:`holds` of anyway."""
+        """Return the embedder as last seen; whoever uses it must ask :meth:`holds` afterwards anyway."""
         known = self._known
         if known is None or known.state is None or known.state.probe is None:  # the store held no vectors then
             return self.current()
@@ -250,7 +250,7 @@ class StoreEmbedder:
         return None if known is None or len(query) > REMEMBERED_CHARACTERS else known.question(query)
 
     def hold_writers(self) -> None:
-        """Let nobody store vectors for a moment, so that who makes all of them anew comes to an end.
+        """Keep others from storing vectors for a moment, so that re-embedding the store comes to an end.
 
         They wait outside of transactions, until :meth:`replace` is done, or for ten seconds if it never is.
         """
@@ -268,14 +268,14 @@ class StoreEmbedder:
         return embedder.state == _State.noted(notes)
 
     def note_relevance(self, note: str) -> None:
-        """Let the store give the relevance that was calibrated for its vectors; none for another embedder's."""
+        """Note the relevance that was calibrated for the store's vectors; it is not read for another embedder's."""
         with self._ledger.transaction():
             self._ledger.write_notes({_relevance_key(self._ledger.notes()): note})
 
     def admits(self, embedder: ProbedEmbedder, *, can_wait: bool = False) -> bool:
         """Like :meth:`holds`, inside a write transaction; records the fingerprint if the store has none.
 
-        Who can leave the transaction and wait is also refused while writers are held.
+        A caller that can leave the transaction and wait is also refused while writers are held.
         """
         notes = self._ledger.notes()
         if embedder.state != _State.noted(notes) or (can_wait and _is_held(notes)):

@@ -225,7 +225,7 @@ class MissingTokens:
         self._thread: threading.Thread | None = None
 
     def make_soon(self) -> None:
-        """Let a thread make them all; one is enough."""
+        """Start a thread that makes them all, unless one is running."""
         with self._lock:
             if self._closing.is_set() or (self._thread is not None and self._thread.is_alive()):
                 return

@@ -256,7 +256,7 @@ class OpenEpisodes:
         return [each.row for each in self._ledger.open_episodes.read(rows) if is_meant(each.message)]
 
     def clear(self) -> None:
-        """Leave nothing of any message in memory, also not of what is being read now."""
+        """Drop all messages from memory, including those that are being read now."""
         with self._lock:
             self._cleared += 1
             self._drop_all()

@@ -74,7 +74,7 @@ _RETOLD_TOGETHER: Final = 100
 class _Transaction(threading.local):
     """The transaction of a thread: whether one is open, the passages deleted in it, and the attempt it is part of.
 
-    The embedder that was found to be the store's in it stays so until it ends: nobody else can make another one.
+    An embedder found to be the store's stays so until the transaction ends: nobody else can replace it meanwhile.
     """
 
     is_open = False

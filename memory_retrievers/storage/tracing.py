@@ -1,4 +1,4 @@
-"""Tracing: named stages of a piece of work for whoever measures them, how far it is, and spans of OpenTelemetry.
+"""Tracing: the named stages of a piece of work, its progress, and OpenTelemetry spans.
 
 Stages are watched only in the thread, or the task, that asks. Each search and change is a span with a duration, by the
 conventions for memories of GenAI. Only the API is used, and only where the program has imported it already: whoever
@@ -62,7 +62,7 @@ watched = functools.partial(_having, _watcher)
 
 
 def advance(done: int = 0, total: int = 0) -> None:
-    """Tell whoever watches how far the work is; called also where there is nothing to tell, so that it can be ended."""
+    """Report progress to the watcher, if there is one; called also where none is known, so that it can end the work."""
     watcher = _watcher.get()
     if watcher is not None:
         watcher(done, total)

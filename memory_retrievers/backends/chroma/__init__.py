@@ -1,4 +1,4 @@
-"""Vector index that answers wide searches by a Chroma collection, which it feeds, and ignores when out of step."""
+"""Vector index that answers wide searches from a Chroma collection, which it feeds, and ignores when out of step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memory_retrievers.models.selection import ProjectedPassage, Vector
 
 FEED_FROM: Final = 500
-"""So many waiting passages are worth waking the feeder for; fewer are scored exactly with every wide search."""
+"""From so many waiting passages on the feeder is woken; fewer are scored exactly with every wide search."""
 
 MOST_WAITING: Final = 5_000
 """With more waiting, a wide search is answered exactly as a whole: reading their vectors would take as long."""
@@ -244,7 +244,7 @@ class Feeder:
             yield self._projection.hold()
 
     def make_anew(self) -> None:
-        """Recreate the projection from scratch; there need not have been one."""
+        """Recreate the projection from scratch, even if there was none."""
         with self._undisturbed():
             if not self._projection.hold():
                 self._outbox.begin(None)  # by which the process that holds it finds that it has to do this

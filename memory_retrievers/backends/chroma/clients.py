@@ -94,13 +94,13 @@ def opened_collection(name: str, *, path: Path | None = None, url: str | None = 
 
     Args:
         name: The name of the collection.
-        path: The directory of a persistent Chroma; it is never made. Chroma does not bear two processes on one
-            directory: close whatever else has it open first.
+        path: The directory of a persistent Chroma; it is never created. Chroma does not support two processes on
+            one directory: close whatever else has it open first.
         url: The address of a Chroma server instead, like ``http://localhost:8000``.
 
     Raises:
-        ConfigurationError: Not one of both is given, neither a store nor an address is there, or there is no such
-            collection.
+        ConfigurationError: Neither or both are given, there is no store or the address is malformed, or there is no
+            such collection.
     """
     if (path is None) == (url is None):
         raise ConfigurationError("where is the Chroma collection: give either its directory or the address of a server")

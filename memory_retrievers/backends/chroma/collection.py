@@ -71,7 +71,7 @@ class ChromaProjection:
         self._lock: FileLock | None = None
 
     def hold(self) -> bool:
-        """Take the right to use Chroma's files, which bear one process; False if another has it.
+        """Take the right to use Chroma's files, which only one process may use; False if another has it.
 
         Raises:
             BackendError: The directory of the store is gone, or no lock can be made in it.
@@ -100,7 +100,7 @@ class ChromaProjection:
             return True
 
     def let_go(self) -> None:
-        """Give that right back, after :meth:`close`."""
+        """Return that right, after :meth:`close`."""
         with self._holding:
             if self._lock is not None:
                 self._lock.close()

@@ -193,7 +193,7 @@ class Database(Protocol):
         """States found in the :meth:`reading` or transaction of this thread, see ``Connection.states``."""
 
     def alone(self, purpose: str, *, waits: bool = False) -> AbstractContextManager[object]:
-        """Hold the lock of a name, which no transaction waits for; yields nothing true if another holds it.
+        """Hold the lock of a name, which no transaction waits for; yields a false value if another holds it.
 
         Args:
             purpose: What one thread of all processes does at a time.

@@ -346,7 +346,7 @@ class SQLConversations(Part):
         return [MemoryKey(scope=scope, id=id) for scope, id in found]  # noqa: A001
 
     def telling(self, scope: str, words: Sequence[str]) -> dict[str, tuple[Message, ...]]:
-        """Read the messages of a scope's episodes in whose text one of these words stands, by the episode's id."""
+        """Read the messages of a scope's episodes whose text contains one of these words, by the episode's id."""
         dialect = self.dialect
         stands = " OR ".join(f"{dialect.position}(e.messages, :word{place}) > 0" for place in range(len(words)))
         rows = self.query(

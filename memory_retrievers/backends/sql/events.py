@@ -1,7 +1,7 @@
 """The log of what happened to memories: who did what and when, without a word of what a memory says.
 
-An entry belongs to its memory: it moves with it and is gone with it. Of one that is forgotten an entry without its id
-is left, as long as its scope holds anything else.
+An entry belongs to its memory: it moves with it and is gone with it. When it is forgotten, an entry without its id
+is left for as long as its scope holds anything else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from memory_retrievers.models.fields import moment
 from memory_retrievers.models.management import Channel, MemoryEvent, MemoryEventType, acting
 
 KEPT_OF_A_TYPE: Final = 20
-"""Entries of one type that a memory keeps, the newest: many reviews take nothing else from it."""
+"""Entries of one type that a memory keeps, the newest: so many reviews push out no other entries."""
 
 KEPT_FORGOTTEN: Final = 1_000  # entries about forgotten memories that a scope keeps, the newest
 

@@ -1,4 +1,4 @@
-"""Facts by what they say: those that are known already, and what each said before it was changed.
+"""Facts by their text: which are known already, and what each said before it was changed.
 
 Former versions have a table of their own. Searches of a moment in the past read it, as do histories and exports; no
 index knows of it.
@@ -130,7 +130,7 @@ class SQLFacts(Part):
             )
 
     def history(self, *, scope: str, id: str) -> list[SemanticMemory]:
-        """List what a fact says and has said, and those it has replaced and that have replaced it, as they held."""
+        """List the versions of a fact, of those it has replaced and of those that have replaced it, as they held."""
         asked = {"scope": scope, "id": id}
         with self.database.read(snapshot=True) as connection:
             rows = connection.execute(
@@ -188,7 +188,7 @@ class SQLFacts(Part):
         )
 
     def then(self, memories: Mapping[int, AnyMemory], *, as_of: datetime) -> dict[int, AnyMemory]:
-        """Give memories, by row, as they were at a moment: a fact that was changed since says what it said then."""
+        """Return memories, by row, as they were at a moment: a fact that was changed since says what it said then."""
         later = [row for row, fact in memories.items() if isinstance(fact, SemanticMemory) and fact.valid_at > as_of]
         if not later:
             return dict(memories)
@@ -205,7 +205,7 @@ class SQLFacts(Part):
         return then
 
     def then_of(self, memory: AnyMemory, *, as_of: datetime) -> AnyMemory:
-        """Give one memory as it was at a moment, or as it is if it said nothing then."""
+        """Return one memory as it was at a moment, or as it is now if it said nothing then."""
         versions = self.history(scope=memory.scope, id=memory.id) if isinstance(memory, SemanticMemory) else []
         return next((each for each in versions if each.id == memory.id and held(each, as_of)), memory)
 

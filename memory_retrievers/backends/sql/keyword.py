@@ -297,9 +297,9 @@ class _Model:
 
 
 class RankBM25KeywordIndex(PostingsKeywordIndex):
-    """A keyword index that searches by rank_bm25: for small stores, and as the reference for the others.
+    """A keyword index that searches by rank_bm25: for small stores, and as a reference.
 
-    The postings are kept up all the same, so that the store, or a copy of it, can be opened with either engine.
+    The postings are kept up to date all the same, so that the store, or a copy of it, can be opened with either engine.
     """
 
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:

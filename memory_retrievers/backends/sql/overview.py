@@ -1,6 +1,6 @@
 """What a person looks through: the tree of scopes, pages of a scope in either order and at any moment, and traces.
 
-Each question reads as many rows as it shows, or counts in the database, so that it takes as long in a large store.
+Each query reads only as many rows as it shows, or counts in the database, so it takes no longer in a large store.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class SQLOverview(Part):
         return None if first is None else moment(first)
 
     def state(self, scope: str) -> tuple[int, ...]:
-        """What changes with every change of what a scope holds, but for labels and ratings; read from indexes alone."""
+        """Numbers that change with what a scope holds, except for labels and ratings; read from indexes alone."""
         with self.database.read(snapshot=True) as connection:
             asked = {"scope": scope}
             version = one(connection, "SELECT version FROM scopes WHERE scope = :scope", asked)
@@ -178,7 +178,7 @@ class SQLOverview(Part):
         return (version or 0, *queued)
 
     def state_within(self, within: str | None) -> tuple[int, ...]:
-        """What changes with every change that :meth:`state` tells of, of a scope and those below it, or of all."""
+        """Like :meth:`state`, of a scope and those below it, or of all."""
         asked = _scope_values(within)
         with self.database.read(snapshot=True) as connection:
             found = connection.execute(
@@ -194,7 +194,7 @@ class SQLOverview(Part):
         return tuple(map(int, (*found, *queued)))
 
     def ratings(self, scope: str) -> tuple[int, ...]:
-        """What changes with labels, ratings and reviews; it reads all memories of a scope."""
+        """Numbers that change with labels, ratings and reviews; reads all memories of the scope."""
         (found,) = self.query(
             f"""SELECT count(*), coalesce(max(m.updated_at), 0), coalesce(max(m.last_reviewed_at), 0),
             coalesce(sum(CAST(m.importance * 10000 AS BIGINT)), 0),
@@ -223,7 +223,7 @@ class SQLOverview(Part):
         return int(self.value(sql, _scope_values(within)))
 
     def traces(self, scope: str, *, id: str) -> dict[str, int]:
-        """Count what goes with a memory, and what names it: by the names of what it is."""
+        """Count what belongs to a memory and what names it, by what it is."""
         asked = {"scope": scope, "id": id, "name": encode_json(id)}
         with self.database.read(snapshot=True) as connection:
             dialect = connection.dialect

@@ -86,7 +86,7 @@ def decode(scope: str, query: str, memories: str, created_at: int) -> PendingRev
 
 
 def strike_out(connection: Connection, scope: str, is_gone: Callable[[MemoryKey], bool]) -> None:
-    """Remove memories from every review that may name them, and delete what is left empty: reviews, jobs, scopes.
+    """Remove memories from every review that may name them, and delete the reviews, jobs and scopes left empty.
 
     Args:
         connection: In a write transaction of the scope and those above it.
@@ -111,7 +111,7 @@ def strike_out(connection: Connection, scope: str, is_gone: Callable[[MemoryKey]
 
 
 def drop_conversations(connection: Connection, scope: str, ids: Sequence[str]) -> None:
-    """Delete reviews that wait for their judge with the words of a scope's episodes; their jobs stay, empty."""
+    """Delete reviews that wait to be judged by the words of a scope's episodes; their jobs stay, empty."""
     dialect = connection.dialect
     connection.execute(
         f"""DELETE FROM pending_reviews WHERE job IN (SELECT j.id FROM review_jobs j JOIN scopes s ON s.id = j.scope_id

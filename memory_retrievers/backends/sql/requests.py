@@ -1,4 +1,4 @@
-"""Requests that were done once under a key of their sender, so that no other process of the store does them again.
+"""Requests that were carried out under a key of their sender, so that no other process of the store repeats them.
 
 A request is noted in the transaction of its first change: both are there, or neither. What is noted is a hash of the
 key, a hash of the request, when it was, and the numbers of the rows that it has made, and of others that its answer may
@@ -93,7 +93,7 @@ class RequestUnderWay:
         return {key for key, _ in self.made} | self.quoted
 
     def note_made(self, memories: Iterable[AnyMemory]) -> None:
-        """Have made these memories; before the transaction ends that stores them."""
+        """Record that these memories were made; called before the transaction that stores them ends."""
         self.made += [
             Made(each.key, isinstance(each, SemanticMemory) and each.duplicate_of is not None) for each in memories
         ]
@@ -146,7 +146,7 @@ class SQLRequests(Part):
                 pass  # noted at its end
 
     def forget(self, request: RequestUnderWay) -> None:
-        """Let a request be done again, which has failed after some of its changes."""
+        """Allow a request that failed after some of its changes to be made again."""
         name = _PREFIX + request.key
         with self.database.write() as connection:
             done = _read(connection, name)

@@ -1,7 +1,7 @@
-"""How a process comes to the file of a store beside others, and how it goes or forks.
+"""How a process opens and closes the file of a store that others have open too, and what it does before a fork.
 
-They come and go one at a time, through a gate. The first that comes checks the file's checksum, and the last that goes
-writes it. In between nobody reads the file but through SQLite: closing a plain handle on it would take back the locks
+Processes open and close one at a time, through a gate. The first to open checks the file's checksum, and the last to
+close writes it. In between, the file is read through SQLite alone: closing a plain handle on it would release the locks
 of all connections of the same process.
 """
 
@@ -61,7 +61,7 @@ class AttachedFile:
         self.attachment = None if read_only else Attachment(path.parent, schema=len(MIGRATIONS), access=access)
 
     def ask_before_forks(self, part: Callable[[], Callable[[], None] | None]) -> None:
-        """Let a method of the database be called before every fork of this process."""
+        """Have a method of the database called before every fork of this process."""
         self.part = weakref.WeakMethod(part)
         _open.add(self)
 
@@ -123,7 +123,7 @@ class AttachedFile:
 
     @contextmanager
     def going(self) -> Iterator[None]:
-        """Let the caller close its connections; who is the last to go leaves a checksum."""
+        """Let the caller close its connections; the last process to close writes a checksum."""
         attachment = self.attachment
         if attachment is None:
             with opening:
@@ -156,10 +156,10 @@ class AttachedFile:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Be the only process that writes the file, which has no checksum from then on.
+        """Hold the exclusive right to write the file, which has no checksum from then on.
 
         Raises:
-            StoreLockedError: Another one does not get done.
+            StoreLockedError: Another process does not finish.
             BackendError: What is written would be lost with the file, which is no longer in its place.
         """
         attachment = self._required()

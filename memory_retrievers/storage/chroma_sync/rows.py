@@ -155,7 +155,7 @@ class Skip(StrEnum):
 
 
 def memory_of(row: SourceRow, adoption: Adoption, store: MemoryStore) -> StoredMemory | Skip:
-    """Convert a row to a fact with its passage, as the store admits it, or tell why it becomes none.
+    """Convert a row to a fact with its passage, as the store admits it, or return the reason why it becomes none.
 
     Args:
         row: The row.
