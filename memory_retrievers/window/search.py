@@ -8,9 +8,8 @@ from pydantic import Field, JsonValue
 
 from memory_retrievers.backends.sql.overview import Listing
 from memory_retrievers.models import JsonObject, Kind, SemanticMemory
-from memory_retrievers.models.fields import ShortText, microseconds
+from memory_retrievers.models.fields import ShortText
 from memory_retrievers.models.filters import SearchOptions, parse_moment
-from memory_retrievers.models.results import Position
 from memory_retrievers.retrieval.explanations import ExplainedMemory, Outcome
 from memory_retrievers.text.analysis import estimate_tokens
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate
@@ -24,8 +23,6 @@ MOST_COMPARED: Final = 2_000  # facts, the newest of a scope, that are compared 
 MOST_PAIRS: Final = 100
 
 _BLOCK: Final = 256  # facts that are compared with all others at once
-
-_PAGE: Final = 500
 
 
 class SearchBody(Query):
@@ -134,17 +131,10 @@ def duplicates(window: Window, query: ScopeQuery) -> JsonObject:
 
 
 def _newest_facts(window: Window, scope: str) -> list[SemanticMemory]:
-    """The newest facts of a scope that hold; texts too long to be compared are cut."""
+    """The newest facts of a scope that hold; long texts are cut."""
     listing = Listing(scope=scope, now=window.memory.now(), kinds=(Kind.SEMANTIC,), as_of=window.memory.now())
-    facts: list[SemanticMemory] = []
-    after: Position | None = None
-    while len(facts) < MOST_COMPARED:
-        page = window.memory.overview.page(listing, after=after, limit=_PAGE)
-        facts += [each for each, _ in page if isinstance(each, SemanticMemory)]
-        if len(page) < _PAGE:
-            break
-        after = Position(microseconds(page[-1].memory.created_at), page[-1].memory.id)
-    return facts
+    page = window.memory.overview.page(listing, after=None, limit=MOST_COMPARED)
+    return [each for each, _ in page if isinstance(each, SemanticMemory)]
 
 
 def _near_pairs(window: Window, facts: list[SemanticMemory]) -> list[tuple[float, SemanticMemory, SemanticMemory]]:

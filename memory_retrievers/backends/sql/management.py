@@ -95,32 +95,24 @@ class SQLManagement(Part):
     """Operations of a ledger for the memory tools. Methods that write may be called inside a transaction."""
 
     def select(
-        self,
-        filter: MemoryFilter,
-        *,
-        now: datetime,
-        limit: int | None = None,
-        offset: int = 0,
-        newest_first: bool = True,
+        self, filter: MemoryFilter, *, now: datetime, limit: int | None = None, offset: int = 0
     ) -> list[AnyMemory]:
-        """List the memories that match a filter and have not expired.
+        """List the memories that match a filter and have not expired, newest first.
 
         Args:
             filter: Conditions that the memories must meet.
             now: Leave out memories that expired by this time.
             limit: Maximum number of memories; None sets no limit.
             offset: Number of memories to skip.
-            newest_first: Order by descending instead of ascending ``created_at``.
         """
         in_scope = "s.scope" if filter.include_child_scopes else "m.id"  # one scope needs no third key
-        direction = "DESC" if newest_first else "ASC"
         with self.database.read() as connection:
             dialect = connection.dialect
             condition, values = _condition(dialect, filter, now)
             # The rows first, from an index where one will do; what is skipped is never read as a whole.
             rows = connection.execute(
                 f"""SELECT m.row FROM memories m JOIN scopes s ON s.id = m.scope_id WHERE {condition}
-                ORDER BY m.created_at {direction}, m.id, {in_scope} LIMIT :limit OFFSET :offset""",
+                ORDER BY m.created_at DESC, m.id, {in_scope} LIMIT :limit OFFSET :offset""",
                 {**values, "limit": _ALL if limit is None else limit, "offset": offset},
             )
             numbers = [row for (row,) in rows]

@@ -43,7 +43,7 @@ from memory_retrievers.settings import IngestionSettings, RetrievalSettings, Too
 from memory_retrievers.storage.store import MemoryStore, Revision, affected_scopes
 from memory_retrievers.text.dates import shifted
 from memory_retrievers.tools.manager.importance import Importance
-from memory_retrievers.tools.manager.search import open_memories, search, with_open_memories
+from memory_retrievers.tools.manager.search import open_memories, search
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import NewPassage, Vector, Vectors
@@ -135,16 +135,13 @@ class MemoryManager:
                 )
         raise NotFoundError(f"Memory not found: {id}")
 
-    def select(
-        self, filter: MemoryFilter, *, limit: int | None = None, offset: int = 0, newest_first: bool = True
-    ) -> list[AnyMemory]:
-        """The memories that a filter lets through, open episodes among them, by ``created_at``, then by id.
+    def select(self, filter: MemoryFilter, *, limit: int | None = None, offset: int = 0) -> list[AnyMemory]:
+        """The memories that a filter lets through, open episodes among them, newest first, then by id.
 
         Args:
             filter: Which memories.
             limit: At most this many; None gives all.
             offset: So many are left out before.
-            newest_first: Or the oldest.
         """
         scopes.parse(filter.scope)
         self._store.check_category(filter.category)
@@ -152,12 +149,11 @@ class MemoryManager:
         # so many of those before the page may have moved behind open ones, which are placed among those read here
         before = min(offset, len(found))
         most = None if limit is None else limit + before
-        stored = self._ledger.select(
-            filter, now=self.now(), limit=most, offset=offset - before, newest_first=newest_first
-        )
+        stored = self._ledger.select(filter, now=self.now(), limit=most, offset=offset - before)
         if not found:
             return stored
-        together = with_open_memories(stored, found, newest_first=newest_first)
+        together = sorted([*stored, *found], key=lambda memory: (memory.id, memory.scope))
+        together.sort(key=lambda memory: memory.created_at, reverse=True)
         return together[before : None if limit is None else before + limit]
 
     def count(self, filter: MemoryFilter) -> int:

@@ -25,7 +25,6 @@ from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
-    from memory_retrievers.models import AnyMemory
     from memory_retrievers.models.selection import Vector
     from memory_retrievers.storage.open_episodes import OpenTurn
 
@@ -213,14 +212,6 @@ def open_memories(store: MemoryStore, filter: MemoryFilter) -> list[EpisodicMemo
         return []
     found = store.open_episodes.episodes(filter.scope, include_child_scopes=filter.include_child_scopes)
     return [memory for memory in found if filter.fits(memory)]
-
-
-def with_open_memories(
-    stored: Sequence[AnyMemory], found: Sequence[EpisodicMemory], *, newest_first: bool
-) -> list[AnyMemory]:
-    """Join memories in the order of ``created_at``, then of id and scope."""
-    together = sorted([*stored, *found], key=lambda memory: (memory.id, memory.scope))
-    return sorted(together, key=lambda memory: memory.created_at, reverse=newest_first)
 
 
 def _search_open(

@@ -122,8 +122,6 @@ class ManagementContract:
         assert management.select(its_filter, now=NOW) == expected
         assert management.count(its_filter, now=NOW) == len(expected)
         assert management.select(its_filter, now=NOW, limit=2, offset=1) == expected[1:3]
-        oldest_first = sorted(sorted(expected, key=lambda memory: memory.id), key=lambda memory: memory.created_at)
-        assert management.select(its_filter, now=NOW, newest_first=False) == oldest_first
         for kind in Kind:
             seen = {
                 passage.id
