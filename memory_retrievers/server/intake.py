@@ -79,43 +79,6 @@ class SharedCheck:
             raise self._failure
 
 
-async def read_body(
-    receive: Receive, *, announced: bytes | None, most: int, seconds: float, grown: Callable[[int], None] | None = None
-) -> bytes:
-    """The whole body, if it is neither too large nor too slow.
-
-    Args:
-        receive: Gives the pieces.
-        announced: The ``Content-Length``, if there is one.
-        most: Bytes.
-        seconds: For all of it.
-        grown: Called after every piece with the number of bytes so far; may refuse them.
-
-    Raises:
-        HTTPError: It is larger than ``most`` bytes (413), or took longer than ``seconds`` (408).
-    """
-    too_large = HTTPError(413, "TooLarge", f"the body is larger than {most} bytes: send less at once")
-    if announced is not None and announced.isdigit() and (len(announced) > _MAX_DIGITS or int(announced) > most):
-        raise too_large
-    body = bytearray()
-    try:
-        async with asyncio.timeout(seconds):
-            more = True
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise HTTPError(400, "BadRequest", "the connection ended before the body did")
-                body += message.get("body", b"")
-                more = message.get("more_body", False)
-                if len(body) > most:
-                    raise too_large
-                if grown is not None:
-                    grown(len(body))
-    except TimeoutError as error:
-        raise HTTPError(408, "Timeout", f"the body took longer than {seconds:g} s") from error
-    return bytes(body)
-
-
 def replaying(body: bytes, receive: Receive) -> Receive:
     """A body that was read already, once more; what comes after it is received as before."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -203,14 +166,13 @@ class BodyLimiter:
             self._held, own = others + size, size
 
         try:
-            body = await read_body(
-                receive,
-                announced=headers.get("content-length", "").encode() or None,
-                most=self._settings.max_body_bytes,
-                seconds=self._settings.body_seconds,
-                grown=grown,
-            )
-            _check_width(body, most=self._settings.max_body_bytes // 2)
+            body = await self.read(headers, receive, grown)
+            # one character beyond U+FFFF makes the whole text take four bytes a character
+            if len(body) > self._settings.max_body_bytes // 2 and _WIDE.search(body):
+                wide = "has characters beyond U+FFFF, such as emoji: send less at once"
+                raise HTTPError(
+                    413, "TooLarge", f"the body is larger than {self._settings.max_body_bytes // 2} bytes and {wide}"
+                )
             check_shape(body, max_depth=self._settings.max_json_depth, max_elements=self._settings.max_json_elements)
             once_more = replaying(body, receive)
             del body  # whoever reads it keeps a copy: it is not held twice for as long as the work takes
@@ -218,9 +180,36 @@ class BodyLimiter:
         finally:
             self._held -= own
 
+    async def read(
+        self, headers: Headers, receive: Receive, grown: Callable[[int], None] = lambda _size: None
+    ) -> bytes:
+        """The whole body.
 
-def _check_width(body: bytes, *, most: int) -> None:
-    """Refuse a large body with a character beyond U+FFFF, which makes its whole text take four bytes a character."""
-    if len(body) > most and _WIDE.search(body):
-        wide = "has characters beyond U+FFFF, such as emoji: send less at once"
-        raise HTTPError(413, "TooLarge", f"the body is larger than {most} bytes and {wide}")
+        Args:
+            headers: Those of the request, which may announce the size.
+            receive: Gives the pieces.
+            grown: Called after every piece with the number of bytes so far; may refuse them.
+
+        Raises:
+            HTTPError: It is too large (413), or too slow (408).
+        """
+        most, seconds = self._settings.max_body_bytes, self._settings.body_seconds
+        too_large = HTTPError(413, "TooLarge", f"the body is larger than {most} bytes: send less at once")
+        announced = headers.get("content-length", "")
+        if announced.isdecimal() and (len(announced) > _MAX_DIGITS or int(announced) > most):
+            raise too_large
+        body, more = bytearray(), True
+        try:
+            async with asyncio.timeout(seconds):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise HTTPError(400, "BadRequest", "the connection ended before the body did")
+                    body += message.get("body", b"")
+                    more = message.get("more_body", False)
+                    if len(body) > most:
+                        raise too_large
+                    grown(len(body))
+        except TimeoutError as error:
+            raise HTTPError(408, "Timeout", f"the body took longer than {seconds:g} s") from error
+        return bytes(body)

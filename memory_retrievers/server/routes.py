@@ -245,12 +245,8 @@ def tool_routes(*, allow_scopes: bool) -> APIRouter:
         )
 
     @tool_routes.post("/{name}", include_in_schema=False)
-    async def unknown(name: str) -> Response:
-        try:
-            find_tool(name, among=offered)
-        except NotFoundError as error:
-            return failure(error)
-        raise AssertionError(name)  # pragma: no cover - what is offered has a route of its own
+    async def unknown(name: str) -> None:
+        find_tool(name, among=offered)  # raises, since what is offered has a route of its own
 
     return tool_routes
 

@@ -123,7 +123,17 @@ class TokenAuth:
     """Identifies the sender of a request by the ``Authorization`` header; without any tokens, everybody is let in."""
 
     def __init__(self, tokens: Sequence[AccessToken]) -> None:
-        self._known = [(_digest(token.secret.encode("ascii")), _access(token)) for token in tokens]
+        self._known = [
+            (
+                digest := _digest(token.secret.encode("ascii")),
+                Access(
+                    name=digest.hex(),
+                    root=None if token.root == EVERYTHING else token.root,
+                    writes=token.right is Right.READ_WRITE,
+                ),
+            )
+            for token in tokens
+        ]
 
     def admit(self, authorization: bytes | None) -> Access | None:
         """The permissions of the sender; None if it is refused. Takes the same time however near a wrong secret is."""
@@ -166,14 +176,6 @@ def parse_tokens(lines: Iterable[str], *, origin: str) -> tuple[AccessToken, ...
 
 def _digest(secret: bytes) -> bytes:
     return hashlib.sha256(secret).digest()
-
-
-def _access(token: AccessToken) -> Access:
-    return Access(
-        name=_digest(token.secret.encode("ascii")).hex(),
-        root=None if token.root == EVERYTHING else token.root,
-        writes=token.right is Right.READ_WRITE,
-    )
 
 
 class TrafficSettings(Checked):

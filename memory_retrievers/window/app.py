@@ -28,11 +28,11 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.fields import storable
 from memory_retrievers.server.connections import configuration, ended_by_signals, listening
-from memory_retrievers.server.intake import check_shape, read_body
+from memory_retrievers.server.intake import BodyLimiter, check_shape
 from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse, failure, log_place_of
 from memory_retrievers.tools.arguments import storable_throughout
 from memory_retrievers.window import changes, search, views
-from memory_retrievers.window.state import Doctor, Journal, Window, WindowSettings
+from memory_retrievers.window.state import Window, WindowSettings
 from memory_retrievers.window.views import Query
 
 POLICY: Final = (
@@ -55,7 +55,6 @@ _LOCKED: Final = "database is locked"
 """What SQLite says when a program that knows nothing of this package holds the file."""
 
 _HTTP: Final = 80
-_BODY_SECONDS: Final = 10.0
 _CLOSED: Final = "This window is closed to you: open the address that memory-retrievers ui has printed.\n"
 
 
@@ -90,6 +89,7 @@ class Gate:
     def __init__(self, app: ASGIApp, *, settings: WindowSettings, sessions: Sessions) -> None:
         self._app = app
         self._traffic = settings.traffic
+        self._bodies = BodyLimiter(self._traffic)
         self._sessions = sessions
         names = ("127.0.0.1", "localhost", "[::1]")
         self._hosts = frozenset(f"{name}:{settings.port}" for name in names)
@@ -163,8 +163,7 @@ class Gate:
         """The JSON object that a request carries."""
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HTTPError(400, "BadRequest", "send Content-Type: application/json")
-        announced = headers.get("content-length", "").encode() or None
-        text = await read_body(receive, announced=announced, most=self._traffic.max_body_bytes, seconds=_BODY_SECONDS)
+        text = await self._bodies.read(headers, receive)
         check_shape(text, max_depth=self._traffic.max_json_depth, max_elements=self._traffic.max_json_elements)
         try:
             given = json.loads(text.decode("utf-8"), parse_constant=_no_number)
@@ -229,9 +228,7 @@ def create_app(memory: AgentMemory, *, settings: WindowSettings, sessions: Sessi
         settings: Of what, and whether it may be changed.
         sessions: Who may come in.
     """
-    window = Window(memory=memory, settings=settings, journal=Journal(settings.journal))
-    if settings.address is not None:
-        window.doctor = Doctor(settings.address)
+    window = Window(memory=memory, settings=settings)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:

@@ -8,10 +8,10 @@ import os
 import secrets
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from multiprocessing import get_context
@@ -49,14 +49,10 @@ class Entry:
 
 
 class Journal:
-    """A file of JSON lines to which changes are appended, by any number of processes.
+    """A file of JSON lines to which any number of processes append changes, made for those who use its directory."""
 
-    It is made for those who may use its directory; without a path the last changes are kept in memory.
-    """
-
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._last: deque[str] = deque(maxlen=1_000)
 
     def append(self, *, who: str, action: str, key: MemoryKey, at: datetime) -> Entry:
         """Note a change that was made.
@@ -71,37 +67,30 @@ class Journal:
             BackendError: It cannot be noted.
         """
         entry = Entry(change=secrets.token_hex(8), at=iso(at), who=who, action=action, scope=key.scope, id=key.id)
-        line = json.dumps(asdict(entry), ensure_ascii=True)
-        if self._path is None:
-            self._last.append(line)
-            return entry
         try:
-            with closing(os.fdopen(self._opened(self._path), "ab", buffering=0)) as file:
-                file.write(f"{line}\n".encode())  # in one piece: others append as well
+            with closing(os.fdopen(self._opened(), "ab", buffering=0)) as file:
+                file.write(f"{json.dumps(asdict(entry))}\n".encode())  # in one piece: others append as well
         except OSError as error:
             raise BackendError(f"the change is made, but could not be noted in {self._path.name}: {error}") from error
         return entry
 
     def require_writable(self) -> None:
         """See that changes can be noted, before one is made."""
-        if self._path is None:
-            return
         try:
-            os.close(self._opened(self._path))
+            os.close(self._opened())
         except OSError as error:
             raise BackendError(
                 f"changes could not be noted in {self._path.name}, so none is made: {error.strerror}"
             ) from error
 
-    @staticmethod
-    def _opened(path: Path) -> int:
+    def _opened(self) -> int:
         """A handle that appends; a new file is for its owner alone, or for the group that shares the directory."""
         flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
         try:
-            handle = os.open(path, flags | os.O_CREAT | os.O_EXCL, PRIVATE.file)
+            handle = os.open(self._path, flags | os.O_CREAT | os.O_EXCL, PRIVATE.file)
         except FileExistsError:
-            return os.open(path, flags)
-        if os.name == "posix" and path.parent.stat().st_mode & 0o070:
+            return os.open(self._path, flags)
+        if os.name == "posix" and self._path.parent.stat().st_mode & 0o070:
             os.fchmod(handle, SHARED_GROUP.file)
         return handle
 
@@ -114,8 +103,6 @@ class Journal:
                 continue
 
     def _lines(self) -> Sequence[str]:
-        if self._path is None:
-            return list(self._last)
         try:
             with self._path.open("rb") as file:
                 file.seek(max(0, self._path.stat().st_size - READ_BYTES))
@@ -217,13 +204,11 @@ class Doctor:
                 self._running = self._begin()
             running, last = self._running, self._last
         if running is not None:
-            try:
+            with suppress(TimeoutError):
                 running.exception(timeout=WAITED_SECONDS if last is None else 0)
-            except TimeoutError:
-                return None if last is None else last.result()
-            with self._lock:
-                self._last, self._running = running, None
-            last = running
+                last = running
+                with self._lock:
+                    self._last, self._running = running, None
         return None if last is None else last.result()
 
     def _begin(self) -> Future[Diagnosis]:
@@ -253,13 +238,13 @@ class WindowSettings(Checked):
     """Settings of a window."""
 
     title: str  # name of the store
-    address: Path | str | None = None  # directory or database, where the store has one
+    address: Path | str  # its directory or database
+    journal: Path  # file to which each change is appended
     # only this scope and those below it; None is everything
     root: Annotated[str | None, AfterValidator(lambda scope: None if scope is None else scopes.parse(scope))] = None
     read_only: bool = False  # only look
     port: Annotated[int, Field(ge=0, le=65_535)] = 0  # port on this machine's own address; 0 is any that is free
     embedder: str = ""  # name of the embedder that filled the store; empty if nobody has yet
-    journal: Path | None = None  # file to which each change is appended; None keeps the list in memory
 
     @property
     def traffic(self) -> TrafficSettings:
@@ -292,17 +277,18 @@ class Window:
 
     memory: AgentMemory
     settings: WindowSettings  # what is shown of it, and whether it may be changed
-    journal: Journal  # who has changed what, and when
     undo: UndoBook = field(default_factory=UndoBook)  # what can be undone
     who: str = field(default_factory=_user)  # name of the user that this process belongs to
-    doctor: Doctor | None = None  # diagnoses the store; None for one that has no address
     _pulses: dict[str, Pulse] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _readers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
     _read: dict[str, Future[None]] = field(default_factory=dict)
     _schema: int = field(init=False)
+    journal: Journal = field(init=False)  # who has changed what, and when
+    doctor: Doctor = field(init=False)  # diagnoses the store
 
     def __post_init__(self) -> None:
+        self.journal, self.doctor = Journal(self.settings.journal), Doctor(self.settings.address)
         self._schema = self.memory.overview.schema()
 
     def require_its_schema(self) -> None:

@@ -243,7 +243,7 @@ def health(window: Window, _query: Query) -> JsonObject:
         for each in overview.queues(root, limit=MOST_QUEUES)
     ]
     counts: JsonObject = {"queue": queues, "due": overview.pending_reviews(root)}
-    if root is not None or window.doctor is None:
+    if root is not None:
         return _only("note", "the store as a whole is not looked at here", _ELSEWHERE) | counts
     return _diagnosed(window.doctor) | counts
 

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from memory_retrievers.server.intake import RateLimit, read_body
+from memory_retrievers.server.intake import BodyLimiter, RateLimit
 from memory_retrievers.server.responses import HTTPError
+from memory_retrievers.server.settings import TrafficSettings
 
 from .conftest import ALICE, BOB, TOKENS, by, error_of, of_alice, serving
 
@@ -33,7 +34,7 @@ async def test_a_body_that_does_not_come_is_a_408():
         await asyncio.sleep(60)
 
     with pytest.raises(HTTPError) as refused:
-        await read_body(never, announced=None, most=10, seconds=0.01)
+        await BodyLimiter(TrafficSettings(body_seconds=0.01)).read({}, never)
     assert refused.value.status == 408
 
 

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import tempfile
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -58,10 +60,13 @@ class Browser:
 def looking_into(memory, *, signed_in=True, **settings):
     """A browser before a window into a memory, which is closed at the end."""
     sessions = Sessions(8123)
-    app = create_app(memory, settings=WindowSettings(title="notes", port=8123, **settings), sessions=sessions)
-    with TestClient(app, base_url=OWN, raise_server_exceptions=False) as client:
-        browser = Browser(client, sessions)
-        yield browser.sign_in() if signed_in else browser
+    with tempfile.TemporaryDirectory() as folder:
+        places = {"journal": Path(folder, "changes.jsonl"), "address": Path(folder, "elsewhere")}
+        chosen = WindowSettings(title="notes", port=8123, **places | settings)
+        app = create_app(memory, settings=chosen, sessions=sessions)
+        with TestClient(app, base_url=OWN, raise_server_exceptions=False) as client:
+            browser = Browser(client, sessions)
+            yield browser.sign_in() if signed_in else browser
 
 
 def fill(memory, scope, word):
