@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from itertools import chain, count
-from typing import Final
 
+from memory_retrievers.backends.sql.rows import ids_by_scope
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Draft, EpisodicMemory, JsonObject, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import storable
@@ -17,8 +17,6 @@ from memory_retrievers.storage.tracing import advance
 from memory_retrievers.tools.arguments import check_limits
 from memory_retrievers.tools.sync_document import AnyLine, EpisodeLine, MemoryLine, is_line_of, parse_association, under
 from memory_retrievers.tools.tool import ToolContext
-
-IDS_AT_ONCE: Final = 500
 
 
 class MergeStrategy(StrEnum):
@@ -182,26 +180,18 @@ def _decide(
 def _version(context: ToolContext, key: MemoryKey, *, now: datetime, taken: Iterable[MemoryKey]) -> MemoryKey:
     """A free id for another version of a memory."""
     first = f"{key.id}_v{now:%Y%m%d_%H%M%S}"
-    for free in chain([first], (f"{first}_{number}" for number in count(2))):
-        version = MemoryKey(scope=key.scope, id=free)
-        if version not in taken and not _present(context, [version]):
-            return version
-    raise AssertionError  # pragma: no cover - numbers do not end
+    free = chain([first], (f"{first}_{number}" for number in count(2)))
+    versions = (MemoryKey(scope=key.scope, id=each) for each in free)
+    return next(each for each in versions if each not in taken and not _present(context, [each]))
 
 
 def _present(context: ToolContext, keys: Iterable[MemoryKey]) -> dict[MemoryKey, AnyMemory]:
     """Those of the memories that are there, of either kind and any origin."""
-    by_scope: dict[str, list[str]] = {}
-    for key in keys:
-        by_scope.setdefault(key.scope, []).append(key.id)
     return {
         memory.key: memory
-        for scope, ids in by_scope.items()
-        for start in range(0, len(ids), IDS_AT_ONCE)
+        for scope, ids in ids_by_scope(keys).items()
         for memory in context.manager.select(
-            MemoryFilter(
-                scope=scope, kinds="all", ids=tuple(ids[start : start + IDS_AT_ONCE]), include_invalidated=True
-            )
+            MemoryFilter(scope=scope, kinds="all", ids=tuple(ids), include_invalidated=True)
         )
     }
 

@@ -63,15 +63,15 @@ def search(
         retrieval: Whether open episodes are searched, and how; None searches what is stored alone.
     """
     # 1. what each list finds, filtered before ranking
-    now = store.now()
+    now, seen = store.now(), request.filter
     shows_open = retrieval if retrieval is not None and retrieval.searches_open else None
     if shows_open is not None and request.mode is not SearchMode.KEYWORD:
-        asked = request.filter
-        places = store.ledger.open_episodes.places(asked.scope, include_child_scopes=asked.include_child_scopes)
+        places = store.ledger.open_episodes.places(seen.scope, include_child_scopes=seen.include_child_scopes)
         store.open_episodes.prepare([place.row for place in places if not place.is_embedded])
     lists = _lists(store, request, now, vector=vector, shows_open=shows_open)
     # 2. relevance
-    similar = {row: _similarity(cosine, settings) for row, cosine in lists.cosines.items()}
+    is_cosine = settings.similarity == "cosine"
+    similar = {row: min(1.0, max(0.0, each if is_cosine else (1 + each) / 2)) for row, each in lists.cosines.items()}
     relevance = relevance_of(lists, request, similar, settings)
     floor = 0.0 if request.mode is SearchMode.KEYWORD else request.min_similarity
     kept = [row for row in relevance if similar.get(row, 0.0) >= floor]
@@ -88,15 +88,11 @@ def search(
         for row in kept
         if (memory := memories.get(row)) is not None
         and not memory.has_expired(now)
-        and (memory.scope == request.filter.scope or _is_below(memory.scope, request.filter))
+        # whatever an index returns, nothing of another scope gets out
+        and (memory.scope == seen.scope or (seen.include_child_scopes and scopes.is_within(seen.scope, memory.scope)))
     ]
     # 4. sorted, then cut
     return _sorted(found, request.sort_by)[: request.top_k]
-
-
-def _is_below(scope: str, filter: MemoryFilter) -> bool:
-    """True if the record itself is in scope: whatever an index returns, nothing of another scope gets out."""
-    return filter.include_child_scopes and scopes.is_within(filter.scope, scope)
 
 
 def _lists(
@@ -167,10 +163,6 @@ def _cosines(store: MemoryStore, vector: Vector, hits: Hits) -> dict[int, float]
     for passage, cosine in zip(passages, (matrix @ vector).tolist(), strict=True):
         cosines[memories[passage]] = max(cosine, cosines.get(memories[passage], -1.0))
     return cosines
-
-
-def _similarity(cosine: float, settings: ToolSettings) -> float:
-    return min(1.0, max(0.0, cosine if settings.similarity == "cosine" else (1 + cosine) / 2))
 
 
 def relevance_of(
