@@ -8,7 +8,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated, Any, Final, TypeAlias, get_type_hints
 
 import pydantic
@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from memory_retrievers import __version__
-from memory_retrievers.cli.options import PROFILE_NAMES, EmbedderOptions, OptionGroup, profile_named
+from memory_retrievers.cli.options import PROFILE_NAMES, EmbedderOptions, profile_named
 from memory_retrievers.cli.output import print_line
 from memory_retrievers.cli.stores import Place
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
@@ -74,9 +74,9 @@ def mistakes_in_one_line() -> Iterator[None]:
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """The form of a function that Typer takes: groups of options are options, and mistakes end in one line."""
+    """The form of a function that Typer takes: a dataclass is a group of options, and mistakes end in one line."""
     hints = get_type_hints(function, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, OptionGroup)}
+    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
     for each in inspect.signature(function).parameters.values():
         if (group := groups.get(each.name)) is None:
@@ -140,7 +140,7 @@ ChildScopes: TypeAlias = Annotated[bool, typer.Option("--include-child-scopes", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfScope(OptionGroup):
+class OfScope:
     """Options that say whose memories a command works on, and where they are."""
 
     scope: Annotated[str, typer.Option("--scope", help="Whose memories, for example user/alice.")]
@@ -148,7 +148,7 @@ class OfScope(OptionGroup):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits(OptionGroup):
+class Limits:
     """Options that say how much a search finds, and whether below its scope as well."""
 
     episodic_limit: Annotated[int, typer.Option("--episodic-limit", help="At most this many episodes.")] = 5

@@ -65,12 +65,7 @@ SettingsFile: TypeAlias = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptionGroup:
-    """Options that several commands take together; a command has them as one parameter."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbedderOptions(OptionGroup):
+class EmbedderOptions:
     """Options that name the embedder of a store; the bundled model if they are left out."""
 
     embedder: Annotated[

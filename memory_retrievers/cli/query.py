@@ -23,7 +23,7 @@ from memory_retrievers.cli.app import (
     Store,
     listed,
 )
-from memory_retrievers.cli.options import BUNDLED, PAIRS, EmbedderOptions, OptionGroup, json_object, metadata_of
+from memory_retrievers.cli.options import BUNDLED, PAIRS, EmbedderOptions, json_object, metadata_of
 from memory_retrievers.cli.output import (
     print_answer,
     print_diff,
@@ -45,7 +45,7 @@ from memory_retrievers.settings import RetrievalSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilterGroup(OptionGroup):
+class FilterGroup:
     """Options that narrow a search or a list."""
 
     tag: Annotated[
