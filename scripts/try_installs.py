@@ -132,12 +132,14 @@ with AgentMemory.in_memory() as memory:
 """
 
 WINDOW: Final = """
+from pathlib import Path
 from memory_retrievers import AgentMemory
-from memory_retrievers.window import WindowSettings, create_app
-from memory_retrievers.window.app import Sessions
+from memory_retrievers.window import WindowSettings
+from memory_retrievers.window.app import Sessions, create_app
 
 with AgentMemory.in_memory() as memory:
-    assert create_app(memory, settings=WindowSettings(title="notes", port=8000), sessions=Sessions(8000))
+    settings = WindowSettings(title="notes", address="notes", journal=Path("window.jsonl"), port=8000)
+    assert create_app(memory, settings=settings, sessions=Sessions(8000))
 """
 
 INSTALLATIONS: Final = (

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import ClassVar, Final
 
 import h11
@@ -80,7 +81,6 @@ def configuration(app: ASGIApp, settings: TrafficSettings, *, shutdown_seconds: 
     )
 
 
-_PHRASES: Final = {408: "Request Timeout", 503: "Service Unavailable"}
 _CLOSE: Final = (b"connection", b"close")
 
 
@@ -190,7 +190,7 @@ class _Bounded(H11Protocol):
         """Say why, and end; nothing is waited for."""
         if self.transport.is_closing():
             return
-        head = f"HTTP/1.1 {status} {_PHRASES[status]}\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+        head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: text/plain\r\nConnection: close\r\n"
         self.transport.write(f"{head}Content-Length: {len(message)}\r\n\r\n".encode("ascii") + message)
         self.transport.close()
 

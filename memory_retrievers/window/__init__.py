@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 from memory_retrievers.errors import Extra, lazy_names
 
 if TYPE_CHECKING:
-    from memory_retrievers.window.app import create_app, serve
+    from memory_retrievers.window.app import serve
     from memory_retrievers.window.state import WindowSettings
 
-__all__ = ["WindowSettings", "create_app", "serve"]
+__all__ = ["WindowSettings", "serve"]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "WindowSettings": "memory_retrievers.window.state",
-        "create_app": "memory_retrievers.window.app",
         "serve": "memory_retrievers.window.app",
     },
     Extra("starlette", "starlette", "ui"),

@@ -96,21 +96,17 @@ class Journal:
 
     def newest(self) -> Iterator[Entry]:
         """Yield the last changes, newest first."""
-        for line in reversed(self._lines()):
-            try:
-                yield Entry(**json.loads(line))
-            except (ValueError, TypeError):  # cut off at its beginning, or by somebody's hand
-                continue
-
-    def _lines(self) -> Sequence[str]:
         try:
             with self._path.open("rb") as file:
                 file.seek(max(0, self._path.stat().st_size - READ_BYTES))
-                return file.read(READ_BYTES).decode("utf-8", "replace").splitlines()
+                lines = file.read(READ_BYTES).decode("utf-8", "replace").splitlines()
         except FileNotFoundError:
-            return []
+            return
         except OSError as error:
             raise BackendError(f"{self._path.name} cannot be read: {error.strerror}") from error
+        for line in reversed(lines):
+            with suppress(ValueError, TypeError):  # cut off at its beginning, or by somebody's hand
+                yield Entry(**json.loads(line))
 
 
 @dataclass(frozen=True, slots=True)
