@@ -35,12 +35,13 @@ from memory_retrievers.server.connections import configuration, ended_by_signals
 from memory_retrievers.server.intake import BodyLimiter, RateLimit, SharedCheck, noting_statuses
 from memory_retrievers.server.methods import tell_attributes
 from memory_retrievers.server.requests import KEY_HEADER, CurrentRequest, Idempotency, Metrics, requests_of
-from memory_retrievers.server.responses import ERRORS, HTTPError, UTF8JSONResponse, failure, log_place_of
+from memory_retrievers.server.responses import ERRORS, ErrorObject, HTTPError, UTF8JSONResponse, failure, log_place_of
 from memory_retrievers.server.settings import OPEN, Access, ServerSettings, TokenAuth, access_in, put_access
 from memory_retrievers.tools.arguments import offering
 from memory_retrievers.tools.tool import FAILURES, own_categories
 
-watching = APIRouter(tags=["Watch"])
+# A model is compiled anew for every route and status, at the first request: here it is named, elsewhere referred to.
+watching = APIRouter(tags=["Watch"], responses={500: ERRORS[500] | {"model": ErrorObject}})
 _making_document: Final = threading.Lock()
 _PROCESSING_THREADS: Final = 40  # as many as all other requests have together
 

@@ -74,8 +74,9 @@ class ErrorObject(BaseModel):
     details: dict[str, Any] | None = None
 
 
+_SCHEMA: Final = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorObject.__name__}"}}}
 ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"model": ErrorObject, "description": meaning} for status, meaning in _MEANING.items()
+    status: {"description": meaning, "content": _SCHEMA} for status, meaning in _MEANING.items()
 }
 """Every status that is not a success, for OpenAPI."""
 

@@ -54,6 +54,15 @@ def test_every_route_tells_the_statuses_of_errors_in_openapi(client):
     for path, item in client.app.openapi()["paths"].items():
         for operation in item.values():
             assert set(map(str, ERRORS)) <= set(operation["responses"]), path
+            schemas = [
+                operation["responses"][str(status)]["content"]["application/json"]["schema"] for status in ERRORS
+            ]
+            assert all(schema == {"$ref": "#/components/schemas/ErrorObject"} for schema in schemas), path
+    assert client.app.openapi()["components"]["schemas"]["ErrorObject"]["required"] == ["error_type", "message"]
+
+
+def test_no_model_of_an_error_is_compiled_for_every_route_and_status():
+    assert [status for status, described in ERRORS.items() if "model" in described] == []
 
 
 @pytest.mark.parametrize("path", ["retrieve_memory", "retrieve_memory/raw", "context_pre_retrieve"])
