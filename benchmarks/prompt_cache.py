@@ -108,30 +108,27 @@ def _turns(draft: EpisodicDraft) -> tuple[tuple[str, str], ...]:
     )
 
 
-def replay(said: Sequence[Session], *, mode: Mode, with_tools: bool) -> Replay:
+def replay(memory: AgentMemory, said: Sequence[Session], *, mode: Mode, with_tools: bool) -> Replay:
     """Say the sessions to an agent.
 
     Args:
+        memory: What it remembers; nothing is added to it.
         said: The sessions.
         mode: Where the memory stands.
         with_tools: Whether the model looks into the calendar before each answer.
     """
     shared, recalled = 0, list[str]()
     model = ListeningChatModel(messages=chain.from_iterable(_script(each, with_tools=with_tools) for each in said))
-    with AgentMemory.in_memory(clock=FixedClock(NOW)) as memory:
-        memory.remember_many(load_history(scope=SCOPE, now=NOW))
-        place = [] if mode == "none" else [AgentMemoryMiddleware(memory=memory, placement=mode, record=False)]
-        agent = create_agent(
-            model, tools=[calendar], system_prompt=PROMPT, middleware=place, checkpointer=InMemorySaver()
-        )
-        for number, session in enumerate(said):
-            model.prompts.clear()
-            for question, _ in session.turns:
-                run: RunnableConfig = {"configurable": {"user_id": SCOPE, "thread_id": str(number)}}
-                agent.invoke({"messages": [{"role": "user", "content": question}]}, run)
-            prompts = ["\n".join(f"{each.type}: {each.text}" for each in prompt) for prompt in model.prompts]
-            recalled += [_recalled(prompt) for prompt in prompts]
-            shared += sum(_shared(earlier, later) for earlier, later in pairwise(prompts))
+    place = [] if mode == "none" else [AgentMemoryMiddleware(memory=memory, placement=mode, record=False)]
+    agent = create_agent(model, tools=[calendar], system_prompt=PROMPT, middleware=place, checkpointer=InMemorySaver())
+    for number, session in enumerate(said):
+        model.prompts.clear()
+        for question, _ in session.turns:
+            run: RunnableConfig = {"configurable": {"user_id": SCOPE, "thread_id": str(number)}}
+            agent.invoke({"messages": [{"role": "user", "content": question}]}, run)
+        prompts = ["\n".join(f"{each.type}: {each.text}" for each in prompt) for prompt in model.prompts]
+        recalled += [_recalled(prompt) for prompt in prompts]
+        shared += sum(_shared(earlier, later) for earlier, later in pairwise(prompts))
     return Replay(shared, tuple(recalled))
 
 
@@ -155,10 +152,17 @@ def _recalled(prompt: str) -> str:
     return prompt.rpartition("<memory>")[2].partition("</memory>")[0] if "</memory>" in prompt else ""
 
 
-def measure(count: int, *, with_tools: bool) -> dict[Mode, Replay]:
+def filled() -> AgentMemory:
+    """A memory of the sample history, to be closed."""
+    memory = AgentMemory.in_memory(clock=FixedClock(NOW))
+    memory.remember_many(load_history(scope=SCOPE, now=NOW))
+    return memory
+
+
+def measure(memory: AgentMemory, count: int, *, with_tools: bool) -> dict[Mode, Replay]:
     """The sessions with each placement, and without a memory."""
     said = sessions(count)
-    return {mode: replay(said, mode=mode, with_tools=with_tools) for mode in MODES}
+    return {mode: replay(memory, said, mode=mode, with_tools=with_tools) for mode in MODES}
 
 
 def main() -> None:
@@ -167,15 +171,16 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=200)
     count = parser.parse_args().sessions
     print(f"{count} sessions of the sample history; shared prefix, of that without a memory")
-    for with_tools in (False, True):
-        found = measure(count, with_tools=with_tools)
-        for mode in ("tail", "system"):
-            same = sum(a == b for a, b in zip(found[mode].recalled, found["system"].recalled, strict=True))
-            print(
-                f'{"with" if with_tools else "without"} tools, placement="{mode}": '
-                f"{found[mode].shared / found['none'].shared:.2%}; the same evidence as in the system message in "
-                f"{same} of {len(found[mode].recalled)} model calls, some in {sum(map(bool, found[mode].recalled))}"
-            )
+    with filled() as memory:
+        for with_tools in (False, True):
+            found = measure(memory, count, with_tools=with_tools)
+            for mode in ("tail", "system"):
+                same = sum(a == b for a, b in zip(found[mode].recalled, found["system"].recalled, strict=True))
+                print(
+                    f'{"with" if with_tools else "without"} tools, placement="{mode}": '
+                    f"{found[mode].shared / found['none'].shared:.2%}; the same evidence as in the system message in "
+                    f"{same} of {len(found[mode].recalled)} model calls, some in {sum(map(bool, found[mode].recalled))}"
+                )
 
 
 if __name__ == "__main__":

@@ -74,21 +74,24 @@ def filled(memory):
 @pytest.mark.parametrize("level", ["minimal", "standard", "full", None])
 def test_every_answer_has_the_shape_that_was_announced(response_format, level):
     rules = ToolPolicy(allow_scopes=True, response_format=response_format)
+    shapes = announced_by(rules)
     for name in REGISTRY:
         with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
             arguments = arguments_for(name, *filled(memory)) | ({} if level is None else {"response_level": level})
             offer = McpOffer(memory, scope=ALICE, tools="all", rules=rules)
-            announced = announced_by(offer, name)
             answer = offer.call(name, arguments)
             if answer["isError"]:
                 assert level is not None, answer
                 continue
-            jsonschema.validate(answer["structuredContent"], announced)
-            assert answer["structuredContent"].keys() <= announced["properties"].keys(), name
+            jsonschema.validate(answer["structuredContent"], shapes[name])
+            assert answer["structuredContent"].keys() <= shapes[name]["properties"].keys(), name
 
 
-def announced_by(offer, name):
-    return next(tool["outputSchema"] for tool in offer.tools()["tools"] if tool["name"] == name)
+def announced_by(rules):
+    """The shape of every tool's answers, which is the same whatever a memory holds."""
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        offer = McpOffer(memory, scope=ALICE, tools="all", rules=rules)
+        return {tool["name"]: tool["outputSchema"] for tool in offer.tools()["tools"]}
 
 
 @pytest.mark.parametrize("response_format", ["levels", "plain"])
@@ -104,18 +107,19 @@ def test_what_comes_only_at_times_has_the_shape_that_was_announced(response_form
         ("session_manage", {"action": "create"}),
         ("session_manage", {"action": "cleanup", "max_age_days": 7}),
     ]
+    rules = ToolPolicy(allow_scopes=True, response_format=response_format, sync_directory=tmp_path)
+    shapes = announced_by(rules)
     for name, arguments in calls:
         with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
             first, _ = filled(memory)
             memory.add_messages(ALICE, [{"role": "user", "content": "The import failed."}])
             elsewhere = memory.remember_fact(scope=f"{ALICE}/hives", fact="Bees swarm in May", id="bees").id
             of_ids = {"memory_move": {"memory_ids": [first, elsewhere, "none"]}, "memory_manage": {"memory_id": first}}
-            rules = ToolPolicy(allow_scopes=True, response_format=response_format, sync_directory=tmp_path)
             offer = McpOffer(memory, scope=ALICE, tools="all", rules=rules)
             answer = offer.call(name, arguments | of_ids.get(name, {}) | {"response_level": level})
             assert not answer["isError"], answer
-            jsonschema.validate(answer["structuredContent"], announced_by(offer, name))
-            assert answer["structuredContent"].keys() <= announced_by(offer, name)["properties"].keys(), name
+            jsonschema.validate(answer["structuredContent"], shapes[name])
+            assert answer["structuredContent"].keys() <= shapes[name]["properties"].keys(), name
 
 
 def test_every_tool_has_a_title_and_hints():
