@@ -1,5 +1,8 @@
 """Many small cases in one test: all are tried, and every one that fails is named with what it failed of."""
 
+import functools
+import inspect
+
 import pytest
 
 
@@ -24,3 +27,26 @@ def try_each(check, cases):
     if failures:
         told = "\n".join(f"{case!a}: {type(error).__name__}: {error}" for case, error in failures)
         raise AssertionError(f"{len(failures)} of {tried} cases fail:\n{told}") from failures[0][1]
+
+
+def tried_in_one(names, cases):
+    """Like ``pytest.mark.parametrize``, but one test, which names all cases that fail: a test takes longer than a case.
+
+    It is for what asks for no fixture and leaves nothing behind that the next case could meet.
+
+    Args:
+        names: Of the arguments, with commas between them; several are given as tuples.
+        cases: What the test is called with, one after the other.
+    """
+    are_several, cases = "," in names, list(cases)
+
+    def decorate(check):
+        @functools.wraps(check)
+        def test(*own):
+            try_each(lambda case: check(*own, *(case if are_several else (case,))), [(case,) for case in cases])
+
+        parameters = [each for name, each in inspect.signature(check).parameters.items() if name == "self"]
+        test.__signature__ = inspect.Signature(parameters)
+        return test
+
+    return decorate

@@ -1,5 +1,5 @@
 import pytest
-from cases import try_each
+from cases import tried_in_one, try_each
 
 
 def even(number):
@@ -34,3 +34,28 @@ def test_cases_that_hold_are_quiet():
 def test_without_cases_nothing_is_shown():
     with pytest.raises(AssertionError, match="there are no cases"):
         try_each(even, [])
+
+
+class TestManyInOne:
+    @tried_in_one("number, double", [(1, 2), (2, 4)])
+    def test_several_arguments_come_from_tuples(self, number, double):
+        assert number * 2 == double
+
+    @tried_in_one("pair", [(1, 2), (3, 4)])
+    def test_one_argument_may_be_a_tuple(self, pair):
+        assert len(pair) == 2
+
+    def test_every_case_is_tried_and_all_that_fail_are_named(self):
+        tried = []
+
+        @tried_in_one("number", range(4))
+        def check(number):
+            tried.append(number)
+            assert number % 2 == 0
+
+        with pytest.raises(AssertionError) as caught:
+            check()
+        assert tried == [0, 1, 2, 3]
+        first, *failures = str(caught.value).splitlines()
+        assert first == "2 of 4 cases fail:"
+        assert [each[:4] for each in failures if each.startswith("(")] == ["(1,)", "(3,)"]

@@ -6,6 +6,7 @@ import traceback
 from types import SimpleNamespace
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.language_models import BaseChatModel, FakeListLLM, GenericFakeChatModel
@@ -118,9 +119,7 @@ class TestPlainObjects:
         adapt(model).generate(SYSTEM, USER, Tea)
         assert model.asked == [(SYSTEM, USER, Tea)]
 
-    @pytest.mark.parametrize(
-        "answer", [None, "I do not know.", {"name": "x"}, {"name": "x", "minutes": 0}, 7, ({"name": "x"},)]
-    )
+    @tried_in_one("answer", [None, "I do not know.", {"name": "x"}, {"name": "x", "minutes": 0}, 7, ({"name": "x"},)])
     def test_an_answer_that_does_not_fit_is_asked_for_once_more(self, answer):
         model = Plain(answer, FITS)
         assert adapt(model).generate(SYSTEM, USER, Tea) == GREEN
@@ -163,14 +162,14 @@ class TestPlainObjects:
         model = adapt(Plain())
         assert adapt(model) is model
 
-    @pytest.mark.parametrize("thing", [object(), "gpt", None, SimpleNamespace(generate="x"), Plain, MockLLM])
+    @tried_in_one("thing", [object(), "gpt", None, SimpleNamespace(generate="x"), Plain, MockLLM])
     def test_what_is_no_language_model_is_refused(self, thing):
         with pytest.raises(ConfigurationError, match=r": give an? "):
             adapt(thing)
 
 
 class TestJsonInText:
-    @pytest.mark.parametrize(
+    @tried_in_one(
         "text",
         [
             '{"name": "green {tea}", "minutes": 2}',

@@ -2,7 +2,7 @@
 
 import re
 
-import pytest
+from cases import tried_in_one
 from typer.main import get_command
 
 from memory_retrievers.cli import app
@@ -28,7 +28,7 @@ WITH_PROFILES = {
 }
 
 
-@pytest.mark.parametrize(("name", "command"), commands().items())
+@tried_in_one("name, command", commands().items())
 def test_a_command_says_what_it_does_and_describes_whatever_it_takes(name, command):
     assert command.help
     assert "\f" not in command.help
@@ -40,7 +40,7 @@ def test_every_command_that_ranks_takes_a_profile():
     assert ranking <= set(WITH_PROFILES)
 
 
-@pytest.mark.parametrize("name", WITH_PROFILES)
+@tried_in_one("name", WITH_PROFILES)
 def test_a_help_that_names_profiles_names_all_of_them(name):
     named = [word for word in re.findall(r"\w+", WITH_PROFILES[name]) if word in PROFILES]
     assert list(dict.fromkeys(named)) == list(PROFILES)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from cases import tried_in_one
 
 from memory_retrievers import Message
 from memory_retrievers.ingestion.boundaries import cohesion_falls, find_boundaries
@@ -54,7 +55,7 @@ class TestPauses:
 
 
 class TestPhrases:
-    @pytest.mark.parametrize(
+    @tried_in_one(
         "phrase",
         [
             "On another note, the bank called",

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from cases import tried_in_one
 from hypothesis import example, given
 from hypothesis import strategies as st
 from topics import GARDEN, KAFKA, talk
@@ -72,8 +73,8 @@ class TestTitle:
         assert "adoption papers" in title
         assert not {"caroline", "melanie", "user", "assistant"} & set(title.replace(",", "").split())
 
-    @pytest.mark.parametrize(
-        ("content", "title"),
+    @tried_in_one(
+        "content, title",
         [
             ("Our Kubernetes cluster runs in Frankfurt.", "Kubernetes cluster"),
             ("My flight to Tokyo leaves at 7:45.", "My flight to Tokyo leaves at 7:45"),
@@ -119,7 +120,7 @@ class TestTitle:
     def test_what_has_no_words_is_its_own_title_if_anything_is(self, content):
         assert fallback_title(said(content)) in {"😀", ""}
 
-    @pytest.mark.parametrize(
+    @tried_in_one(
         "answer",
         ["OK, noted.", "Noted.", "Done!", "Understood.", "Noted, I will keep that in mind.", "What a nice place.",
          "How exciting!", "Great choice!", "Wunderbar.", "C'est noté !", "Oh dear.", "Anything else?", "Is there anything else?"],
@@ -132,7 +133,7 @@ class TestTitle:
     def test_what_may_be_taken_back_beside_it_is_not(self, answer):
         assert fallback_title([*said("I take peanuts."), *said(answer, role="assistant")]) == ""
 
-    @pytest.mark.parametrize(
+    @tried_in_one(
         "told",
         ["I no longer drink coffee", "I can't stand loud restaurants", "Tom has not signed the contract yet",
          "I hardly ever watch television", "Wir fahren nie wieder nach Mallorca", "Meine Frau mag keine Katzen"],
@@ -458,7 +459,7 @@ class TestCorrections:
             summary = fallback_summary(said("Who feeds the cat?", "Marta will.", question))
             assert question in summary or "Marta" not in summary
 
-    @pytest.mark.parametrize(("former", "later"), OTHER_THINGS)
+    @tried_in_one("former, later", OTHER_THINGS)
     def test_a_preference_in_other_matters_takes_nothing_back(self, former, later):
         assert not Sentence("User", later, 1).says_anew(Sentence("User", former, 0))
 

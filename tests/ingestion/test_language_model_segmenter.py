@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,8 +70,8 @@ def test_surprise_follows_the_level(level, surprise):
     assert [segment.surprise for segment in segments_of(answer(6, level=level))] == [surprise]
 
 
-@pytest.mark.parametrize(
-    ("claimed", "taken"),
+@tried_in_one(
+    "claimed, taken",
     [
         ([2, 3, 1], [2, 3, 1]),  # as said
         ([2, 9], [2, 4]),  # too many are cut

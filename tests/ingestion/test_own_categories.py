@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cases import tried_in_one
 
 from memory_retrievers import AgentMemory, IngestionSettings, Message, SemanticMemory, ValidationError
 from memory_retrievers.models import Category
@@ -119,8 +120,8 @@ def test_the_language_model_is_told_of_them_and_may_say_them(open_memory, clock)
         assert '"note"' not in json.dumps(model.schema)
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
+@tried_in_one(
+    "given, problem",
     [
         ({"Allergy": "x"}, "a name of small letters"),
         ({"a b": "x"}, "a name of small letters"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import tried_in_one
 
 from memory_retrievers import Message
 from memory_retrievers.ingestion.boundaries import EMPHASIS, language, novelty, surprises
@@ -52,7 +53,7 @@ class TestNovelty:
 
 
 class TestLanguage:
-    @pytest.mark.parametrize(
+    @tried_in_one(
         "text",
         [
             "She passed away on Monday",

@@ -1,6 +1,7 @@
 """Namespaces of a LangGraph store and scopes."""
 
 import pytest
+from cases import tried_in_one
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from langgraph.store.base import MatchCondition
@@ -47,14 +48,14 @@ def test_other_scopes_are_no_namespaces(scope):
     assert namespace_of("app", scope) is None
 
 
-@pytest.mark.parametrize("namespace", [("",), (1,), (None,), ("a",) * 10, ("x" * 201,), ("é" * 200,) * 3])
+@tried_in_one("namespace", [("",), (1,), (None,), ("a",) * 10, ("x" * 201,), ("é" * 200,) * 3])
 def test_a_namespace_that_has_no_scope_is_refused(namespace):
     with pytest.raises(ValidationError):
         scope_of("app", namespace)
 
 
-@pytest.mark.parametrize(
-    ("match_type", "path", "fitting"),
+@tried_in_one(
+    "match_type, path, fitting",
     [
         ("prefix", ("a",), True),
         ("prefix", ("a", "b", "c"), True),

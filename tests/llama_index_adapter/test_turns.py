@@ -4,6 +4,7 @@ from sys import getsizeof
 from types import SimpleNamespace
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
@@ -39,8 +40,8 @@ def test_a_chat_in_which_the_user_said_nothing_has_no_turn(chat):
     assert last_turn(chat) is None
 
 
-@pytest.mark.parametrize(
-    ("chat", "turn"),
+@tried_in_one(
+    "chat, turn",
     [
         ([user("Who?")], Turn("Who?", 1, answered=False)),
         ([user("Who?"), assistant("You.")], Turn("Who?", 1, answered=True)),

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from cases import tried_in_one
 from langchain_core.messages import HumanMessage
 
 from memory_retrievers import (
@@ -402,8 +403,8 @@ def test_what_a_property_of_a_subclass_lacks_is_told():
         memory.shop  # noqa: B018 - it is read
 
 
-@pytest.mark.parametrize(
-    ("kind", "given", "named"),
+@tried_in_one(
+    "kind, given, named",
     [
         (RetrievalSettings, {"dense_weight": 2}, "^dense_weight: "),
         (RetrievalSettings, {"magic": 1}, "^magic: "),

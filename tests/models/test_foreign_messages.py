@@ -6,6 +6,7 @@ import sys
 from datetime import UTC, datetime
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import (
@@ -37,8 +38,8 @@ PIXEL = base64.b64encode(b"not really a picture").decode()
 CALL = {"name": "search", "args": {"query": "Comté"}, "id": "1", "type": "tool_call"}
 
 
-@pytest.mark.parametrize(
-    ("message", "role"),
+@tried_in_one(
+    "message, role",
     [
         (HumanMessage("hello"), "user"),
         (HumanMessageChunk("hello"), "user"),
@@ -53,8 +54,8 @@ def test_a_langchain_message_keeps_its_text_and_its_speaker_gets_our_name(messag
     assert Message.from_langchain(message) == Message(role=role, content="hello")
 
 
-@pytest.mark.parametrize(
-    ("role", "ours"),
+@tried_in_one(
+    "role, ours",
     [
         *(("user", "user"), ("assistant", "assistant"), ("system", "system"), ("developer", "developer")),
         *(("chatbot", "assistant"), ("model", "assistant")),
@@ -88,8 +89,8 @@ def test_a_text_that_langchain_has_as_a_file_is_what_was_said():
     assert Message.from_langchain(HumanMessage([elsewhere])).content == "[file]"
 
 
-@pytest.mark.parametrize(
-    ("block", "told"),
+@tried_in_one(
+    "block, told",
     [
         ({"type": "audio", "base64": PIXEL, "mime_type": "audio/wav"}, "[audio]"),
         ({"type": "input_audio", "input_audio": {"data": PIXEL, "format": "wav"}}, "[audio]"),
@@ -176,7 +177,7 @@ def test_an_answer_that_citations_cut_into_blocks_is_one_text(provider):
     assert Message.from_langchain(message).content == "I will look.\nThe boiler is green, as it was."
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "message",
     [
         AIMessage(""),

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
+from cases import tried_in_one
 from pydantic import ValidationError
 
 from memory_retrievers import errors
@@ -51,8 +52,8 @@ def fact(**values):
 
 
 class TestTimes:
-    @pytest.mark.parametrize(
-        ("given", "expected"),
+    @tried_in_one(
+        "given, expected",
         [
             (datetime(2026, 3, 1, 10, tzinfo=timezone(timedelta(hours=1))), NINE),
             ("2026-03-01T09:00:00Z", NINE),
@@ -143,9 +144,7 @@ class TestTexts:
 
 
 class TestNumbers:
-    @pytest.mark.parametrize(
-        ("given", "clamped"), [(0.9, 0.9), (-1, 0.0), (7, 1.0), (10**400, 1.0), (-(10**400), 0.0), (0, 0.0)]
-    )
+    @tried_in_one("given, clamped", [(0.9, 0.9), (-1, 0.0), (7, 1.0), (10**400, 1.0), (-(10**400), 0.0), (0, 0.0)])
     def test_surprise_is_clamped(self, given, clamped):
         assert episode_draft(surprise=given).surprise == clamped
 
@@ -176,7 +175,7 @@ class TestMetadata:
         metadata = {"a": [1, 2.5, None, True, {"b": "é"}]}
         assert fact_draft(metadata=metadata).metadata == metadata
 
-    @pytest.mark.parametrize(
+    @tried_in_one(
         "metadata",
         [{"a": float("nan")}, {"a": [{"b": float("-inf")}]}, {"a": {1, 2}}, {"a": NINE}, {1: "a"}, ["a"], "a"],
     )

@@ -2,6 +2,7 @@ import inspect
 from datetime import UTC, datetime
 
 import pytest
+from cases import tried_in_one
 
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
@@ -215,9 +216,7 @@ def test_a_token_to_read_reads_and_a_bound_one_stays_within_its_root(served, tok
     assert memory.pending_reviews(ALICE) == []
 
 
-@pytest.mark.parametrize(
-    "url", ["", "localhost:8000", "ftp://example.com", "http://", "http://127.0.0.1:x", "http://h?a=b", None]
-)
+@tried_in_one("url", ["", "localhost:8000", "ftp://example.com", "http://", "http://127.0.0.1:x", "http://h?a=b", None])
 def test_an_address_is_of_a_web_server(url):
     with pytest.raises(ConfigurationError, match="begins with http"):
         RemoteMemory(url)

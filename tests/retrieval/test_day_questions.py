@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cases import tried_in_one
 
 from memory_retrievers.retrieval.day_questions import asked_days, asks_for_plans, asks_what_was_done
 from memory_retrievers.text.analysis import STOP_WORDS
@@ -32,8 +33,8 @@ def test_what_is_asked_begins_today_and_what_comes_up_is_two_weeks():
     assert asked_days("What did I do yesterday?", today=SAID) == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "days"),
+@tried_in_one(
+    "text, days",
     [("What's due by Sunday?", (4, 9)), ("Was muss ich bis Sonntag machen?", (4, 9)), ("Anything on Sunday?", (8, 9)),
      ("What's on Friday until Sunday?", (6, 9)), ("Was habe ich am Sonntag vor?", (8, 9)),
      ("Was steht Sonntag an?", (8, 9)), ("Sag mal, was ist am Sonntag?", (8, 9)),
@@ -61,7 +62,7 @@ Whats coming up?|Whats on this Saturday?|¿Qué tengo en las próximas dos seman
 """
 
 
-@pytest.mark.parametrize("text", [text for line in ASKED.strip().splitlines() for text in line.split("|")])
+@tried_in_one("text", [text for line in ASKED.strip().splitlines() for text in line.split("|")])
 def test_who_asks_for_what_there_is_on_a_day_asks_for_plans(text):
     assert asks_for_plans(text, says_little=LITTLE)
 
@@ -74,7 +75,7 @@ Was soll ich heute kochen?|Wie wird das Wetter morgen?|¿Qué tiempo hace hoy?|�
 """
 
 
-@pytest.mark.parametrize("text", [text for line in OTHERWISE.strip().splitlines() for text in line.split("|")])
+@tried_in_one("text", [text for line in OTHERWISE.strip().splitlines() for text in line.split("|")])
 def test_who_names_something_else_asks_for_that(text):
     assert not asks_for_plans(text, says_little=LITTLE)
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from itertools import product
 
 import pytest
+from cases import tried_in_one
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.retrieval.question import Question
@@ -136,8 +137,8 @@ def test_stop_words_of_the_language_of_a_question_say_nothing():
     assert Question.parse("Wo waren wir?", as_specified=True).terms == analyze("Wo waren wir?")
 
 
-@pytest.mark.parametrize(
-    ("text", "language"),
+@tried_in_one(
+    "text, language",
     [
         *((text, None) for text in ("Die Hard was in Los Angeles", "I was in La Paz", "so is he", "Rosa", "")),
         *(("Wo wohnt Anna?", "german"), ("Où habite Anna ?", "french"), ("¿Dónde vive Ana?", "spanish")),

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cases import tried_in_one
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.retrieval.question import Question
@@ -107,7 +108,7 @@ def test_what_was_talked_about_is_found_by_its_time_alone(talks, query, days):
     assert talks.retrieve(query, scope=SCOPE, record=False).episodic  # without a floor the rest comes later
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "query",
     [
         *(
@@ -211,7 +212,7 @@ def test_a_fact_tells_what_was_done_by_the_day_since_which_it_holds(deeds):
         assert [hit.memory.fact for hit in told_by(deeds, query)[1].semantic] == facts
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "query",
     [
         *("What did I buy last week?", "What did Anna do last week?", "What did she do yesterday?", "What did I do?"),

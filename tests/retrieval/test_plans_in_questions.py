@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cases import tried_in_one
 
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.retrieval.question import Question
@@ -279,8 +280,8 @@ def test_what_is_written_out_asks_as_what_is_not(question):
     assert Question.parse(question, now=NOW).asks_for_plans
 
 
-@pytest.mark.parametrize(
-    ("plan", "text"),
+@tried_in_one(
+    "plan, text",
     [
         *(("coach trip", "The coach trip has been cancelled"), ("harbour road", "harbour road is off, they let it")),
         *(("boiler man", "Boiler man can't do Wednesday"), ("dentist", "My dentist appointment got moved")),
@@ -299,8 +300,8 @@ def test_what_is_cancelled_or_moved_is_called_off(plan, text):
     assert len(names.intersection(analyze(plan))) >= least
 
 
-@pytest.mark.parametrize(
-    ("plan", "text"),
+@tried_in_one(
+    "plan, text",
     [
         *(
             ("dinner tom", "what can I cook for dinner if we can't do dairy?"),

@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+from cases import tried_in_one
 
 from memory_retrievers import AgentMemory, IngestionSettings, Message, RetrievalSettings
 from memory_retrievers.errors import ValidationError
@@ -130,7 +131,7 @@ def test_of_a_longer_text_the_beginning_and_the_end_are_asked():
     assert fitting(f"  {LONG}  ", most=MOST) == f"  {LONG}  "
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 10, 11, MOST])
+@tried_in_one("most", [1, 2, 3, 10, 11, MOST])
 def test_what_is_asked_never_has_more_characters_than_are_taken(most):
     assert len(fitting("word " * 20_000, most=most)) <= most
 

@@ -2,6 +2,7 @@ import time
 from datetime import UTC, datetime
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,8 +24,8 @@ MONTHS = ["January", "February", "March", "April", "May", "June", "July", "Augus
 MONTHS = [*MONTHS, "December"]
 
 
-@pytest.mark.parametrize(
-    ("text", "dates"),
+@tried_in_one(
+    "text, dates",
     [
         ("What did Ruth plant in May 2023?", [(2023, 5)]),
         ("What happened on 8 May, 2023?", [(2023, 5)]),
@@ -46,7 +47,7 @@ def test_the_dates_a_question_names_are_found(text, dates):
     assert Question.parse(text).dates == tuple(QueryDate(*date) for date in dates)
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         "When may I call?",
@@ -71,8 +72,8 @@ def test_every_written_form_of_a_month_and_year_is_the_same_date(month, year, da
         assert Question.parse(f"What happened on {form}?").dates == expected, form
 
 
-@pytest.mark.parametrize(
-    ("text", "asks"),
+@tried_in_one(
+    "text, asks",
     [
         ("When did she move?", True),
         ("since when does he swim?", True),
@@ -148,8 +149,8 @@ def test_all_moments_of_a_day_are_one_for_a_question(hour):
     assert Question.parse(asked, now=day.replace(hour=hour)) == Question.parse(asked, now=day)
 
 
-@pytest.mark.parametrize(
-    ("question", "speaker", "named"),
+@tried_in_one(
+    "question, speaker, named",
     [
         ("What did ANN plant?", "Ann", True),
         ("What did Ann's boat cost?", "Ann", True),
@@ -163,8 +164,8 @@ def test_a_speaker_is_named_as_words_of_their_own(question, speaker, named):
     assert has_word(question.casefold(), speaker.casefold()) is named
 
 
-@pytest.mark.parametrize(
-    ("question", "named"),
+@tried_in_one(
+    "question, named",
     [
         ("What did Mel and Ruth Okafor plant?", [1]),  # a whole name goes before what somebody is called
         ("What did Mel plant?", [0]),
@@ -224,8 +225,8 @@ def test_who_asks_is_meant_where_nobody_else_is_named(question, named):
     assert named_speakers(Speakers.of(["Will", "Anna", "Tom"]), question) == named
 
 
-@pytest.mark.parametrize(
-    ("text", "dates"),
+@tried_in_one(
+    "text, dates",
     [
         ("Was geschah im März 2023?", [(2023, 3)]),
         ("Was geschah am 3. März 2023?", [(2023, 3)]),
@@ -258,7 +259,7 @@ def test_by_the_clock_a_month_is_the_latest_that_has_begun(text, dates):
     assert Question.parse(text, now=now).dates == tuple(QueryDate(*date) for date in dates)
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         *(
@@ -287,8 +288,8 @@ def test_what_is_always_so_is_no_question_for_a_time():
     assert not Question.parse("彼はいつも何を食べますか").asks_when
 
 
-@pytest.mark.parametrize(
-    ("texts", "name"),
+@tried_in_one(
+    "texts, name",
     [
         (["I met my wife Élodie in Bern", "My wife Élodie sings"], "Élodie"),
         (["User's husband"], None),
@@ -327,8 +328,8 @@ def test_my_wife_is_found_by_the_name_that_was_told_in_the_scope(family):
     assert {each.words for each in family.explain("What is my sister fond of?", scope="a").semantic} == {("fond",), ()}
 
 
-@pytest.mark.parametrize(
-    ("question", "relatives"),
+@tried_in_one(
+    "question, relatives",
     [
         ("Was mag meine Frau, und was meines Bruders Hund?", ("frau", "bruder")),
         ("Wie heißt der Hund meiner Mutter?", ("mutter",)),
@@ -379,8 +380,8 @@ def test_a_name_is_known_where_its_language_leaves_no_doubt(relative, text, name
     assert name_of(relative, [text]) == name
 
 
-@pytest.mark.parametrize(
-    ("relative", "texts"),
+@tried_in_one(
+    "relative, texts",
     [
         ("frau", ["Ich habe meiner Frau Anna vorgestellt", "Ich war mit meiner Frau Kaffee trinken"]),
         ("frau", ["weil meine Frau Tee mag. z. B. meine Frau Kaffee", "Meine Frau Tee, ich Kaffee"]),
@@ -466,7 +467,7 @@ def test_a_long_text_is_looked_through_in_a_time_that_grows_with_its_length(part
     assert taken[1] < 40 * max(taken[0], 0.001)  # ten times the length
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         *("What books has Ruth read?", "Which cities did we visit?", "What are all the dogs' names?", "List the books"),
@@ -481,7 +482,7 @@ def test_a_question_for_a_list_is_known_in_six_languages(text):
     assert asks_for_list(text)
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         *("What does James do?", "What did Chris say?", "Which bus did he take?", "What is his address?"),

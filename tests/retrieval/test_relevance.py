@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
@@ -61,7 +62,7 @@ SMALL_TALK_ELSEWHERE = """nein danke|vielen Dank!|Guten Abend|ja, das ist gut|bi
 buenas noches|muy bien|oui, s'il te plaît|d'accord|non merci|à bientôt|c'est parfait|好的，谢谢！|早上好|明白了|はい、わかりました"""
 
 
-@pytest.mark.parametrize("said", re.split(r"[|\n]", SMALL_TALK_ELSEWHERE))
+@tried_in_one("said", re.split(r"[|\n]", SMALL_TALK_ELSEWHERE))
 def test_assent_and_thanks_in_other_languages_are_small_talk(said):
     assert Question.parse(said).is_small_talk
 
@@ -199,7 +200,7 @@ def test_a_calibration_in_a_store_is_read_as_it_was_written():
     assert calibration_of("another", noted(calibration)) == calibration
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "note",
     [
         *("", "[", "[]", "null", "{}", '{"episodic": [1, 2], "semantic": [1, 2]}', "[" * 10_000),
@@ -289,7 +290,7 @@ def test_the_running_maximum_lowers_nothing_and_falls(relevances):
     assert all(after >= before for before, after in zip(relevances, fallen, strict=True))
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "query",
     [
         *("Where is the key?", "hello Alice", "thanks for the cello", "help me find my keys", "When do we meet?"),
@@ -429,8 +430,8 @@ def test_what_everybody_may_know_recalls_nothing(months, question):
     assert said(months, question, min_relevance="auto") == []
 
 
-@pytest.mark.parametrize(
-    ("query", "is_personal"),
+@tried_in_one(
+    "query, is_personal",
     [
         ("What did we agree on?", True),
         ("who's MY dentist", True),

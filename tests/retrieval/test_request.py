@@ -1,4 +1,5 @@
 import pytest
+from cases import tried_in_one
 
 from memory_retrievers import Category, ValidationError
 from memory_retrievers.retrieval.request import RetrievalRequest
@@ -36,8 +37,8 @@ def test_the_semantic_limit_is_clamped_to_1000(given, kept):
     assert request(semantic_limit=given).semantic_limit == kept
 
 
-@pytest.mark.parametrize(
-    ("given", "limits"),
+@tried_in_one(
+    "given, limits",
     [
         ({}, (5, 20)),
         ({"limit": 3}, (3, 3)),

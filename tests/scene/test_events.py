@@ -1,6 +1,6 @@
 """What an event of a story is stored as."""
 
-import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,8 +14,8 @@ def draft_of(**fields):
     return draft
 
 
-@pytest.mark.parametrize(
-    ("stars", "weight"), [(1, 0.0), (2, 0.25), (3, 0.5), (4, 0.75), (5, 1.0), (-5, 0.0), (100, 1.0), (10**400, 1.0)]
+@tried_in_one(
+    "stars, weight", [(1, 0.0), (2, 0.25), (3, 0.5), (4, 0.75), (5, 1.0), (-5, 0.0), (100, 1.0), (10**400, 1.0)]
 )
 def test_stars_become_surprise_and_importance(stars, weight):
     draft = draft_of(importance=stars)

@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,8 +98,8 @@ def test_an_episode_of_a_conversation_is_no_part_of_it():
     assert scene_block([episode], chat_length=50) == EMPTY
 
 
-@pytest.mark.parametrize(
-    ("scene", "position"),
+@tried_in_one(
+    "scene, position",
     [
         ({"message_ids": [100, 110, 120]}, 110),
         ({"message_ids": [50]}, 50),
@@ -303,7 +304,7 @@ def test_the_order_with_everything_is_state_present_trajectories_events(at):
     )
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "wrong",
     [
         {"budget_policy": "oldest"},

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,8 +15,8 @@ def details(stars, position=0):
     return SceneDetails(importance=stars, message_ids=[position])
 
 
-@pytest.mark.parametrize(
-    ("stars", "distance", "expected"),
+@tried_in_one(
+    "stars, distance, expected",
     [
         (1, 0, 1.0),
         (1, 10, 0.6065307),
@@ -37,9 +38,7 @@ def test_what_is_told_later_than_the_chat_is_long_does_not_count_for_more():
     assert score(details(3, 500), chat_length=100) == 3.0
 
 
-@pytest.mark.parametrize(
-    ("cosine", "added"), [(None, 0), (-1, 0), (0, 0), (0.5, 0), (0.6, 3), (0.75, 7.5), (0.9, 12), (1, 15)]
-)
+@tried_in_one("cosine, added", [(None, 0), (-1, 0), (0, 0), (0.5, 0), (0.6, 3), (0.75, 7.5), (0.9, 12), (1, 15)])
 def test_what_is_like_the_question_counts_for_more(cosine, added):
     assert score(details(3), chat_length=0, cosine=cosine) == pytest.approx(3 + added)
 

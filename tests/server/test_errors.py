@@ -4,6 +4,7 @@ import json
 import logging
 
 import pytest
+from cases import tried_in_one
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import (
@@ -28,8 +29,8 @@ from .conftest import error_of, of_alice, serving
 ASKED = of_alice(query="otter")
 
 
-@pytest.mark.parametrize(
-    ("error", "status"),
+@tried_in_one(
+    "error, status",
     [
         (ValidationError("x"), 422),
         (BatchOperationError("x"), 422),

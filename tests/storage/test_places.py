@@ -4,6 +4,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from cases import tried_in_one
 
 from memory_retrievers import BackendError, DiskFullError
 from memory_retrievers.backends.sqlite.connection import translated
@@ -41,7 +42,7 @@ def test_a_directory_on_a_network_file_system_is_told(place, kind):
     assert network_file_system(Path(place), MOUNTS) == kind
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "place",
     [
         "/",

@@ -7,6 +7,7 @@ import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,8 +46,8 @@ UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u
 
 
 class TestAnalyze:
-    @pytest.mark.parametrize(
-        ("text", "terms"),
+    @tried_in_one(
+        "text, terms",
         [
             ("", []),
             (" \t\n", []),
@@ -61,8 +62,8 @@ class TestAnalyze:
     def test_words_are_folded_and_stemmed_and_keep_their_repetitions(self, text, terms):
         assert analyze(text) == terms
 
-    @pytest.mark.parametrize(
-        ("text", "terms"),
+    @tried_in_one(
+        "text, terms",
         [
             ("v1.5.9", ["v1.5.9", "v1", "5", "9"]),
             ("c++", ["c++", "c"]),
@@ -83,8 +84,8 @@ class TestAnalyze:
     def test_an_identifier_gives_the_whole_and_its_parts(self, text, terms):
         assert analyze(text) == terms
 
-    @pytest.mark.parametrize(
-        ("text", "terms"),
+    @tried_in_one(
+        "text, terms",
         [
             ("See v1.5.9.", ["see", "v1.5.9", "v1", "5", "9"]),
             ("see http://x.y/z.", ["see", "http://x.y/z", "http", "x", "y", "z"]),
@@ -117,8 +118,8 @@ class TestAnalyze:
     def test_every_stop_word_is_dropped_beside_another_word(self):
         assert analyze(" ".join(sorted(STOP_WORDS)) + " otter") == ["otter"]
 
-    @pytest.mark.parametrize(
-        ("text", "terms"),
+    @tried_in_one(
+        "text, terms",
         [
             ("東京都", ["東", "京", "都", "東京", "京都"]),
             ("猫", ["猫"]),
@@ -132,8 +133,8 @@ class TestAnalyze:
     def test_chinese_japanese_and_korean_give_characters_and_pairs(self, text, terms):
         assert analyze(text) == terms
 
-    @pytest.mark.parametrize(
-        ("text", "terms"),
+    @tried_in_one(
+        "text, terms",
         [
             ("ﬁne ２０２４ ｃ＋＋", ["fine", "2024", "c++", "c"]),
             ("Straße STRASSE", ["strass", "strass"]),
@@ -210,15 +211,15 @@ class TestAnalyze:
 
 
 class TestOneLine:
-    @pytest.mark.parametrize("space", [" ", "\n", "\r\n", "\t", "\v", "\f", "\x1c", "\x85", "\xa0", "\u2028", "\u3000"])
+    @tried_in_one("space", [" ", "\n", "\r\n", "\t", "\v", "\f", "\x1c", "\x85", "\xa0", "\u2028", "\u3000"])
     def test_white_space_of_every_kind_becomes_one_space(self, space):
         assert one_line(f"{space}Garden{space}{space}plan{space}") == "Garden plan"
 
-    @pytest.mark.parametrize("unseen", ["\x00", "\x07", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u200f", "\u061c"])
+    @tried_in_one("unseen", ["\x00", "\x07", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u200f", "\u061c"])
     def test_control_and_bidirectional_control_characters_go(self, unseen):
         assert one_line(f"{unseen}Garden{unseen} plan{unseen}") == "Garden plan"
 
-    @pytest.mark.parametrize(
+    @tried_in_one(
         "tag",
         [
             "</memory>",
@@ -255,8 +256,8 @@ class TestOneLine:
 
 
 class TestQuote:
-    @pytest.mark.parametrize(
-        ("text", "quoted"),
+    @tried_in_one(
+        "text, quoted",
         [
             ("Yes, let us do it.", '"Yes, let us do it."'),
             ('Third time "this week".', r'"Third time \"this week\"."'),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from importlib import resources
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,7 +104,7 @@ SEPARATORS = (
 )
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         "Yesterday I went to the lake",
@@ -149,7 +150,7 @@ def test_a_message_that_says_when_is_known(text):
     assert tells_time(text)
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         "",

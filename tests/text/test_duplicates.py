@@ -1,6 +1,6 @@
 """When two memories are the same one."""
 
-import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,7 +52,7 @@ def near(first, second, *, cosine=1.0, settings=SETTINGS):
     return is_duplicate(first, second, cosine=cosine, settings=settings)
 
 
-@pytest.mark.parametrize(("first", "second"), DIFFERENT)
+@tried_in_one("first, second", DIFFERENT)
 def test_pairs_that_differ_in_a_detail_stay_two_memories_however_near(first, second):
     assert not near(first, second)
 
@@ -64,13 +64,13 @@ def test_those_pairs_are_near_enough_that_their_cosine_alone_would_merge_them():
         assert near(first, second, cosine=float(vectors[0] @ vectors[1]), settings=IngestionSettings.reference())
 
 
-@pytest.mark.parametrize(("first", "second"), DIFFERENT)
+@tried_in_one("first, second", DIFFERENT)
 def test_the_bare_rule_of_the_reference_merges_them(first, second):
     assert near(first, second, settings=IngestionSettings.reference())
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
+@tried_in_one(
+    "first, second",
     [
         ("User lives in Lyon", "The user lives in Lyon."),
         ("User isn't fond of tea", "User is not fond of tea"),
@@ -87,8 +87,8 @@ def test_other_words_for_the_same_details_are_the_same_memory(first, second):
     assert near(first, second)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
+@tried_in_one(
+    "first, second",
     [
         ("User lives in Lyon", "User lives in Paris"),
         ("User met Dr. Smith", "User met Dr. Jones"),
@@ -155,14 +155,14 @@ ONE_BESIDE_THE_OTHER = [
 ]
 
 
-@pytest.mark.parametrize(("earlier", "later"), ONE_AFTER_THE_OTHER)
+@tried_in_one("earlier, later", ONE_AFTER_THE_OTHER)
 def test_what_may_hold_one_after_the_other_contradicts_in_other_words(earlier, later):
     assert contradictory([earlier, "User likes tea", later]) == [[0, 2]]
     assert list(contradicted(later, [("User likes tea", 0.0), (earlier, 0.7)], settings=SETTINGS)) == [1]
 
 
-@pytest.mark.parametrize(
-    ("earlier", "later"),
+@tried_in_one(
+    "earlier, later",
     [
         ("User smokes ten cigarettes a day", "User quit smoking"),
         ("User drives a Golf", "User sold the Golf and cycles to work"),
@@ -183,7 +183,7 @@ def test_a_text_that_tells_a_change_goes_with_what_has_changed(earlier, later):
     assert contradictory([later, "User likes tea", earlier]) == [[0, 2]]
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "texts",
     [
         ["User has a cat", "User got a new sofa"],
@@ -198,8 +198,8 @@ def test_what_has_no_topic_in_common_or_one_of_many_has_not_changed(texts):
     assert not any(len(texts) - 1 in group for group in contradictory(texts))
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
+@tried_in_one(
+    "one, other",
     [
         ("User works with Figma", "User works with Anna on the checkout"),
         ("User works in Lisbon", "User works in the evening on a novel"),
@@ -247,7 +247,7 @@ def test_many_that_differ_in_a_word_are_a_list():
     assert contradictory(moved) == [[0, 1, 2, 3]]
 
 
-@pytest.mark.parametrize(("one", "other"), ONE_BESIDE_THE_OTHER)
+@tried_in_one("one, other", ONE_BESIDE_THE_OTHER)
 def test_what_holds_of_another_thing_does_not_contradict(one, other):
     assert not contradictory([one, other])
     assert not list(contradicted(one, [(other, 0.7)], settings=SETTINGS))
@@ -324,7 +324,7 @@ def test_the_texts_of_a_block_are_taken_apart_once_each(monkeypatch):
     assert len(asked) <= 2 * len(facts)
 
 
-@pytest.mark.parametrize(("earlier", "later"), OTHER_DETAILS)
+@tried_in_one("earlier, later", OTHER_DETAILS)
 def test_a_talk_of_other_numbers_names_or_negations_is_not_told_again(earlier, later):
     assert 0 not in said_again([f"{earlier}. Noted!", f"{later}. Noted!"]) or "not" in later
     assert said_again([f"{earlier}. Noted!", f"{earlier}. I see!"]) == [0]

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-import pytest
+from cases import tried_in_one
 from contracts.strategies import memories
 from hypothesis import given
 
@@ -61,7 +61,7 @@ def test_what_is_not_to_be_searched_has_no_text():
     assert passage_texts(hidden, searched="turns") == []
 
 
-@pytest.mark.parametrize("part", ["turn", "turn ", "turn -1", "turn x", "turn ²", "turn  1", "episodic", "returns 1"])
+@tried_in_one("part", ["turn", "turn ", "turn -1", "turn x", "turn ²", "turn  1", "episodic", "returns 1"])
 def test_other_parts_are_no_messages(part):
     assert turn_place(part) is None
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
-import pytest
+from cases import tried_in_one
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -51,14 +51,12 @@ def told(text, now=NOW):
     return [tuple(moment.date().isoformat() for moment in period) for period in periods(text, now=now)]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [(text, days) for days, texts in EXPECTED.items() for text in texts.split("|")]
-)
+@tried_in_one("text, expected", [(text, days) for days, texts in EXPECTED.items() for text in texts.split("|")])
 def test_a_period_is_read_in_six_languages(text, expected):
     assert told(text) == [expected]
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         *(

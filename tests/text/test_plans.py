@@ -4,6 +4,7 @@ import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from cases import tried_in_one
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -163,9 +164,7 @@ def told(text, said=SAID, **given):
     return [tuple(moment.date().isoformat() for moment in period) for period in days_ahead(text, today=said, **given)]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [(text, days) for days, texts in EXPECTED.items() for text in texts.split("|")]
-)
+@tried_in_one("text, expected", [(text, days) for days, texts in EXPECTED.items() for text in texts.split("|")])
 def test_days_ahead_are_read_in_six_languages(text, expected):
     assert told(text) == [expected]
 
@@ -175,12 +174,12 @@ def test_the_next_friday_is_either_that_may_be_meant(text):
     assert [since for since, _ in told(text)] == NEXT_FRIDAY
 
 
-@pytest.mark.parametrize("text", NOTHING_AHEAD)
+@tried_in_one("text", NOTHING_AHEAD)
 def test_what_lies_behind_or_is_no_day_is_left_out(text):
     assert told(text) == []
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         *("I had a great day. On Friday the plumber comes.", "I saw Anna. She is coming over on Friday!"),
@@ -232,7 +231,7 @@ def test_a_plan_beside_what_is_over_is_one(text):
     assert told(text) == [("2026-03-06", "2026-03-07")]
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         *("We were in Rome. On Friday we visited the Vatican.", "It was great on Friday, I'm so happy"),
@@ -286,7 +285,7 @@ def test_what_is_told_in_the_past_is_no_plan(text):
     assert told(text) == []
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         *("Dad fell on Sunday", "The shop opened on Monday", "my boss resigned on friday", "Lena's cat died on Friday"),
@@ -312,7 +311,7 @@ def test_what_a_noun_did_is_no_plan(text):
     assert days_ahead(text, today=SAID) == ()
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         *("He called to say he can't come on Friday", "I finished the report due on Friday", "shop closed on Monday"),
@@ -446,7 +445,7 @@ def test_the_first_look_at_a_text_leaves_out_no_day(text):
     assert days_ahead(text, today=SAID) == tuple(each for each in every if each.until > plans.midnight(SAID))
 
 
-@pytest.mark.parametrize("text", [text for texts in EXPECTED.values() for text in texts.split("|")])
+@tried_in_one("text", [text for texts in EXPECTED.values() for text in texts.split("|")])
 def test_messages_with_days_ahead_are_told_to_have_a_time(text):
     """Only these are read when it is asked for plans."""
     assert tells_time(text)
@@ -483,18 +482,18 @@ El usuario viaja cada año a finales de mayo|El usuario hace poco deporte|毎年
 """
 
 
-@pytest.mark.parametrize("text", [text for line in RELATIVE.strip().splitlines() for text in line.split("|")])
+@tried_in_one("text", [text for line in RELATIVE.strip().splitlines() for text in line.split("|")])
 def test_what_says_something_else_tomorrow_names_a_relative_day(text):
     assert names_relative_day(text)
 
 
-@pytest.mark.parametrize("text", [text for line in ABSOLUTE.strip().splitlines() for text in line.split("|")])
+@tried_in_one("text", [text for line in ABSOLUTE.strip().splitlines() for text in line.split("|")])
 def test_a_date_or_a_habit_is_no_relative_day(text):
     assert not names_relative_day(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "days", "is_same"),
+@tried_in_one(
+    "text, days, is_same",
     [("User has been sick for three days", 120, False), ("User has been sick for three days", 0, True),
      ("I've been sick for three days", 120, False), ("She's been sick for three days", 120, False),
      ("User is 20 weeks pregnant", 14, False), ("The baby is three months old", 60, False),
@@ -507,8 +506,8 @@ def test_what_has_lasted_so_long_began_another_time_if_it_is_told_later(text, da
     assert names_same_days(text, SAID, SAID + timedelta(days=days)) == is_same
 
 
-@pytest.mark.parametrize(
-    ("text", "since"),
+@tried_in_one(
+    "text, since",
     [
         *(("Essay submitted by Friday", "2026-03-06"), ("Deadline extended until Friday", "2026-03-06")),
         *(("Boiler installed Friday morning", "2026-03-06"), ("I wouldn't miss the party on Friday", "2026-03-06")),
@@ -523,7 +522,7 @@ def test_what_is_to_be_done_by_a_day_or_about_it_is_a_plan(text, since):
     assert [day[0] for day in told(text)] == [since]
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         *("Fuimos al museo y la playa el viernes", "On a vu le musée et la plage samedi"),
@@ -535,7 +534,7 @@ def test_what_else_a_clause_says_leaves_it_past(text):
     assert told(text) == []
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         *("Our house is from the 18th century", "I live on 5th street", "We dropped from 3rd to 8th in the league"),
@@ -546,7 +545,7 @@ def test_what_is_counted_as_days_are_is_none(text):
     assert told(text) == []
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         *("I met Ana, who is a nurse, on Friday", "passed my exam on friday", "Watched a movie on Friday"),
@@ -560,7 +559,7 @@ def test_what_was_done_is_no_plan_whoever_did_it(text):
     assert told(text) == []
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         *("Nails painted Friday at 2", "They predicted rain on Friday", "Am Freitag Geräte zurückgeben"),
@@ -573,7 +572,7 @@ def test_what_looks_like_the_past_may_be_a_plan(text):
     assert told(text) == [("2026-03-06", "2026-03-07")]
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         "I'm a bit busy on friday",
@@ -594,7 +593,7 @@ def test_a_text_with_a_date_means_the_same_on_that_day():
     assert names_same_days("Ana's recital is on 5 March", eve, eve + timedelta(days=1))
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "text",
     [
         *(

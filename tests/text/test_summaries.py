@@ -1,6 +1,7 @@
 """Text: sentences and summaries."""
 
 import pytest
+from cases import tried_in_one
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -35,8 +36,8 @@ texts = st.lists(st.sampled_from(FRAGMENTS) | st.characters(), max_size=60).map(
 
 
 class TestSentences:
-    @pytest.mark.parametrize(
-        ("text", "parts"),
+    @tried_in_one(
+        "text, parts",
         [
             ("", []),
             (" \n ", []),

@@ -2,6 +2,7 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,8 +35,8 @@ def strengths(first, second, cosine, **options):
     }
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "strength"),
+@tried_in_one(
+    "first, second, strength",
     [
         ("work/projects/a", "work/projects/b", 0.6667),
         ("work/projects", "work/projects/b", 0.6667),
@@ -52,8 +53,8 @@ def test_scopes_are_as_near_as_their_common_beginning_is_long(first, second, str
     assert round(associate.scope_strength(second, first), 4) == strength
 
 
-@pytest.mark.parametrize(
-    ("strength", "level"),
+@tried_in_one(
+    "strength, level",
     [
         (0.0, "weak"),
         (0.2999, "weak"),
@@ -67,8 +68,8 @@ def test_a_strength_has_a_word(strength, level):
     assert association_level(strength) == level
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "may"),
+@tried_in_one(
+    "first, second, may",
     [
         ("session/a", "session/a", True),
         ("session/a", "session/b", False),
@@ -85,13 +86,13 @@ def test_a_session_keeps_to_itself(first, second, may):
     assert associate.may_associate(second, first) is may
 
 
-@pytest.mark.parametrize(("hours", "strength"), [(0, 1.0), (6, 0.75), (12, 0.5), (24, 0.0), (48, 0.0), (-6, 0.75)])
+@tried_in_one("hours, strength", [(0, 1.0), (6, 0.75), (12, 0.5), (24, 0.0), (48, 0.0), (-6, 0.75)])
 def test_time_wears_off_within_a_day(hours, strength):
     assert associate.temporal_strength(memory(), memory("b", hours=hours)) == pytest.approx(strength)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "strength"),
+@tried_in_one(
+    "first, second, strength",
     [
         (memory(tags=("a", "b"), scope="x"), memory("b", tags=("b", "c", "d"), scope="y"), 0.5 / 3),
         (memory(scope="x", metadata={"k": 1, "l": 2}), memory("b", scope="y", metadata={"k": 1, "l": 3, "m": 4}), 0.15),

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from cases import tried_in_one
 from levels import estimate_tokens
 
 import memory_retrievers
@@ -153,7 +154,7 @@ def test_the_standard_level_is_what_is_answered_when_none_is_named(call, tool_ex
         assert with_known_ids(output.artifact) == with_known_ids(expected.artifact)
 
 
-@pytest.mark.parametrize("name", REGISTRY)
+@tried_in_one("name", REGISTRY)
 def test_every_tool_offers_the_response_level(name):
     assert REGISTRY[name].arguments.offered()[-1] == "response_level"
 

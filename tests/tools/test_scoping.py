@@ -1,6 +1,7 @@
 import re
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -124,8 +125,8 @@ def test_no_level_tells_of_scopes_outside_the_root(filled_scopes):
     assert "secret" not in repr(listed(filled_scopes, response_level="full"))
 
 
-@pytest.mark.parametrize(
-    ("content", "scope"),
+@tried_in_one(
+    "content, scope",
     [
         ("Python programming tutorial", "learning/programming"),
         ("Meeting notes from standup", "work/meetings"),
@@ -159,8 +160,8 @@ def test_the_most_confident_comes_first_and_ties_keep_their_order():
     ]
 
 
-@pytest.mark.parametrize(
-    ("current", "content", "expected"),
+@tried_in_one(
+    "current, content, expected",
     [
         ("work/projects", "nothing at all", [("work/general", 0.6)]),
         ("learning/x", "nothing at all", [("learning/general", 0.6)]),

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import tried_in_one
 from chromadb import Documents, EmbeddingFunction
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -186,8 +187,8 @@ def test_a_query_that_is_no_text_is_refused():
         adapt(ruler).embed_query(None)
 
 
-@pytest.mark.parametrize(
-    ("answer", "problem"),
+@tried_in_one(
+    "answer, problem",
     [
         ([[1.0, 2.0]], "gave 1 vectors for 2 texts"),
         ([[1.0]] * 3, "gave 3 vectors for 2 texts"),

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pydantic
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -120,7 +121,7 @@ class TestTheAnswer:
             None, Category.IDENTITY, (), (),
         )  # fmt: skip
 
-    @pytest.mark.parametrize("category", ["unknown", "", None, 7, [], {}])
+    @tried_in_one("category", ["unknown", "", None, 7, [], {}])
     def test_an_unknown_category_becomes_identity(self, category):
         assert read(category=category).category is Category.IDENTITY
 
@@ -131,9 +132,7 @@ class TestTheAnswer:
     def test_the_case_of_an_action_does_not_matter(self):
         assert read(action=" UPDATE ").action is Action.UPDATE
 
-    @pytest.mark.parametrize(
-        "bad", [{"action": "delete all", "fact": "x"}, {"action": None}, {"action": {}}, {}, "x", 3, None]
-    )
+    @tried_in_one("bad", [{"action": "delete all", "fact": "x"}, {"action": None}, {"action": {}}, {}, "x", 3, None])
     def test_an_entry_without_a_known_action_does_not_spoil_the_rest(self, bad):
         answer = ConsolidationAnswer.model_validate({"facts": [bad, {"action": "new", "fact": "kept"}]})
         assert [each.fact for each in answer.facts] == ["kept"]

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pydantic
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,8 +70,8 @@ def test_the_schema_asks_for_everything_and_allows_nothing_else():
     assert schema["$defs"]["RatingAnswer"]["properties"]["rating"]["enum"] == ["again", "hard", "good", "easy"]
 
 
-@pytest.mark.parametrize(
-    ("said", "read"),
+@tried_in_one(
+    "said, read",
     [
         ("again", "again"),
         ("HARD", "hard"),

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -103,7 +104,7 @@ def test_what_is_left_out_of_an_answer_has_a_default_and_what_is_too_much_is_ign
     assert (segment.num_messages, segment.title, segment.summary, segment.surprise_level) == (2, "", "", "low")
 
 
-@pytest.mark.parametrize("level", ["LOW", "medium", "", None, 3, ["high"], {}])
+@tried_in_one("level", ["LOW", "medium", "", None, 3, ["high"], {}])
 def test_an_unknown_surprise_level_is_low(level):
     answer = SegmentationAnswer.model_validate({"segments": [{"num_messages": 2, "surprise_level": level}]})
     assert answer.segments[0].surprise_level == "low"
@@ -123,7 +124,7 @@ def test_title_and_summary_are_brought_to_one_line():
     assert taken.title == ""
 
 
-@pytest.mark.parametrize(
+@tried_in_one(
     "answer",
     [{}, {"segments": None}, {"segments": "none"}, {"segments": [{}]}, {"segments": [{"num_messages": "many"}]}, {"segments": [{"num_messages": 1, "title": 3}]}, []],
 )  # fmt: skip

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,8 +114,8 @@ def test_without_an_answer_there_is_no_opinion(conversation):
     assert OfflineJudge().rate(conversation, [reviewed(LYON, "home")], embed=embed) == {}
 
 
-@pytest.mark.parametrize(
-    ("share", "rating"),
+@tried_in_one(
+    "share, rating",
     [(0, "again"), (HARD_FROM, "hard"), (GOOD_FROM, "good"), (EASY_FROM, "easy"), (1, "easy"), (-0.1, "again")],
 )
 def test_the_borders_belong_to_the_better_rating(share, rating):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from cases import tried_in_one
 
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.messages import Message
@@ -100,8 +101,8 @@ def test_recent_episodes_have_no_score(episode):
     assert recent == {"episodic": [{key: value for key, value in scored.items() if key != "score"}]}
 
 
-@pytest.mark.parametrize(
-    ("moment", "text"),
+@tried_in_one(
+    "moment, text",
     [
         (NINE, "2026-03-01T09:00:00Z"),
         (NINE.replace(microsecond=250_000), "2026-03-01T09:00:00.250000Z"),

@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 
-import pytest
-from cases import try_each
+from cases import tried_in_one, try_each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,8 +94,8 @@ def test_the_humanized_style_is_that_of_chrono_humanize():
     assert told == UPSTREAM
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
+@tried_in_one(
+    "seconds, expected",
     [(1, "now"), (10, "now"), (11, "in 11 seconds"), (HOUR, "in an hour"), (DAY, "in a day"), (2 * DAY, "in 2 days")],
 )
 def test_the_future_is_just_now_unless_humanized(seconds, expected):

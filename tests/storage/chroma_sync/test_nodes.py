@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cases import tried_in_one
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.types import VectorStoreQuery
 from llama_index.vector_stores.chroma import ChromaVectorStore
@@ -146,7 +147,7 @@ def test_a_node_with_odd_values_in_it_neither_stops_a_change_here_nor_is_lost(ma
     memory.sync_chroma(collection)
 
 
-@pytest.mark.parametrize("depth", [100, 900, 960, 990, 2_000, 50_000])
+@tried_in_one("depth", [100, 900, 960, 990, 2_000, 50_000])
 def test_a_node_with_odd_values_has_no_other_text_to_be_embedded(depth):
     odd = '{"metadata": {"deep": ' + "[" * depth + "]" * depth + "}}"
     assert embedded_text({"_node_content": odd, "_node_type": "TextNode"}, "bees") is None

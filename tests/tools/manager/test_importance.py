@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,8 +13,8 @@ from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.manager.importance import importance_of
 
 
-@pytest.mark.parametrize(
-    ("count", "days", "expected"),
+@tried_in_one(
+    "count, days, expected",
     [
         (0, 0, 0.6),
         (1, 0, 0.604),
