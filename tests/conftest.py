@@ -1,6 +1,7 @@
 """What most tests start from: a clock that stands still, a memory that needs no model, a guard of the event loop."""
 
 import contextlib
+import functools
 import gc
 import itertools
 import json
@@ -20,6 +21,7 @@ from patience import until
 from ports import free_port
 
 from memory_retrievers import AgentMemory, RetrievalSettings, SceneEvent, SemanticMemory
+from memory_retrievers.backends.embeddings import minilm
 from memory_retrievers.models import EpisodicMemory, MemoryKey
 from memory_retrievers.models.management import Association, AssociationType
 from memory_retrievers.models.scenes import SceneDetails
@@ -74,6 +76,31 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+BATCHES_KEPT = 500
+
+
+@pytest.fixture(scope="session", autouse=True)
+def embedded_once():
+    """What the bundled model gave for a batch is given for the same batch again: fixtures tell the same over and over."""
+    model, known = minilm._Model, {}
+    run = model.run
+
+    @functools.wraps(run)
+    def given(self, batch):
+        asked = self._directory, tuple(map(tuple, batch))
+        if (found := known.get(asked)) is None:
+            if len(known) >= BATCHES_KEPT:
+                known.clear()
+            found = known[asked] = run(self, batch)
+            for each in found:
+                each.flags.writeable = False  # nobody changes what others are given
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "run", given)
+        yield
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ from memory_retrievers.server.settings import OPEN, Access, ServerSettings, Toke
 from memory_retrievers.tools.arguments import offering
 from memory_retrievers.tools.tool import FAILURES, own_categories
 
-# A model is compiled anew for every route and status, at the first request: here it is named, elsewhere referred to.
+# FastAPI compiles a model anew for every route and status that names it: one route does, the others refer.
 watching = APIRouter(tags=["Watch"], responses={500: ERRORS[500] | {"model": ErrorObject}})
 _making_document: Final = threading.Lock()
 _PROCESSING_THREADS: Final = 40  # as many as all other requests have together

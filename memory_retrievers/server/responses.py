@@ -74,10 +74,8 @@ class ErrorObject(BaseModel):
     details: dict[str, Any] | None = None
 
 
-_SCHEMA: Final = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorObject.__name__}"}}}
-ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"description": meaning, "content": _SCHEMA} for status, meaning in _MEANING.items()
-}
+_SHAPE: Final = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorObject"}}}}
+ERRORS: Final[dict[int | str, dict[str, Any]]] = {k: {"description": v, **_SHAPE} for k, v in _MEANING.items()}
 """Every status that is not a success, for OpenAPI."""
 
 
