@@ -142,7 +142,7 @@ def test_a_server_that_is_not_chroma_is_named_in_one_short_line(loopback):
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}"
         try:

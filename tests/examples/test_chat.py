@@ -39,7 +39,7 @@ def address(prompts, socket_enabled):
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}/v1"
         server.shutdown()
