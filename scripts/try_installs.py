@@ -221,7 +221,7 @@ class Environment:
 
 def main() -> None:
     """Try all installations, or those that are named."""
-    known = {_name(one): one for one in (*INSTALLATIONS, *BOUNDS)}
+    known = {_name(one): one for one in (*BOUNDS, *INSTALLATIONS)}  # what takes longest first: both end together
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("only", nargs="*", metavar="ONLY", help=f"of: {', '.join(known)}")
     only = parser.parse_args().only or list(known)
