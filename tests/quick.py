@@ -99,6 +99,9 @@ ENGINES = {"keyword": "sqlite_bm25", "dense": "exact"}
 EXAMPLES = 20
 """How many examples hypothesis tries of a property."""
 
+MACHINES = 10
+"""How many lives it tries of a machine, each of some twenty steps."""
+
 
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="every claim once, in minutes: what make test runs")
@@ -116,7 +119,7 @@ def keep_quick(config, items):
     items[:] = [item for item in items if item not in left]
     for item in items:
         cap_examples(getattr(item, "function", None))
-        _cap_machine(getattr(item, "cls", None))
+        cap_machine(getattr(item, "cls", None))
 
 
 def cap_examples(test):
@@ -126,11 +129,11 @@ def cap_examples(test):
         test._hypothesis_internal_use_settings = settings(inner, max_examples=EXAMPLES)
 
 
-def _cap_machine(case):
+def cap_machine(case):
     """The same for a machine of hypothesis, whose settings belong to its class."""
     given = getattr(case, "settings", None)
-    if isinstance(given, settings) and given.max_examples > EXAMPLES:
-        case.settings = settings(given, max_examples=EXAMPLES)
+    if isinstance(given, settings) and given.max_examples > MACHINES:
+        case.settings = settings(given, max_examples=MACHINES)
 
 
 def _left_out(path):

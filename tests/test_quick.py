@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from . import conftest
-from .quick import EXAMPLES, HERE, LEFT_OUT, LEFT_TESTS, SERVERS, cap_examples
+from .quick import EXAMPLES, HERE, LEFT_OUT, LEFT_TESTS, MACHINES, SERVERS, cap_examples, cap_machine
 
 
 @pytest.mark.parametrize(("asked", "tried"), [(80, EXAMPLES), (5, 5)])
@@ -24,6 +24,15 @@ def test_of_a_property_no_more_examples_are_tried_than_the_quick_run_has_time_fo
     cap_examples(about_numbers)
     about_numbers()
     assert len(seen) == tried
+
+
+@pytest.mark.parametrize(("asked", "tried"), [(80, MACHINES), (5, 5)])
+def test_of_a_machine_no_more_lives_are_tried_either(asked, tried):
+    class Lives:
+        settings = settings(max_examples=asked, deadline=None)
+
+    cap_machine(Lives)
+    assert Lives.settings.max_examples == tried
 
 
 def test_what_is_left_out_is_there():
