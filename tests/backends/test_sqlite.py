@@ -354,3 +354,19 @@ def test_a_migration_that_fails_tells_its_own_cause(path, monkeypatch):
         SQLLedger(Database(path))
     monkeypatch.undo()
     SQLLedger(Database(path)).close()
+
+
+def test_an_interrupt_that_arrives_while_a_transaction_begins_leaves_none_behind(on_disk, monkeypatch):
+    def interrupted(self, sql, *values):
+        ran = execute(self, sql, *values)
+        if sql == "BEGIN IMMEDIATE":
+            raise KeyboardInterrupt  # Python raises it where the call returns during which Ctrl-C was pressed
+        return ran
+
+    execute = connection.Connection.execute
+    with monkeypatch.context() as pressed:
+        pressed.setattr(connection.Connection, "execute", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            add(on_disk, [fact("f1")])
+    add(on_disk, [fact("f2")])
+    assert len(on_disk.eligible(facts_in())) == 1

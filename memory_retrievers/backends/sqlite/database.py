@@ -91,11 +91,12 @@ class Database(sql.Database):
                     yield writer
                 return
             with self._turn():
-                writer.execute("BEGIN IMMEDIATE")
-                self._writer_thread = threading.get_ident()
-                begun, self._local.reading = self._local.reading, writer  # what is read now is this transaction's
-                writer.states, writer.unchanged = {}, writer.total_changes
+                begun = self._local.reading
                 try:
+                    writer.execute("BEGIN IMMEDIATE")  # within it, since Ctrl-C is raised where this returns
+                    self._writer_thread = threading.get_ident()
+                    self._local.reading = writer  # what is read now is this transaction's
+                    writer.states, writer.unchanged = {}, writer.total_changes
                     yield writer
                     if (request := under_way.get()) is not None:
                         note_request(writer, request)
