@@ -229,12 +229,23 @@ def test_a_statement_that_fails_leaves_the_old_store(old_file, store, monkeypatc
 
 def test_looking_into_an_older_store_says_what_to_do_and_changes_nothing(old_file, store):
     before = hashlib.sha256(old_file.read_bytes()).digest()
-    with pytest.raises(ConfigurationError, match=r"older version.*schema 1.*open it once without read_only=True"):
+    with pytest.raises(ConfigurationError, match=r"older version.*schema 1.*open it once without read_only=True, or a copy"):
         opened(store, read_only=True)
     assert hashlib.sha256(old_file.read_bytes()).digest() == before
     opened(store).close()
     with opened(store, read_only=True) as memory:
         assert memory.retrieve("number 8", scope="user/0").semantic[0].memory.id == "f8"
+
+
+def test_a_store_that_only_lacks_what_changes_no_table_is_looked_into_as_it_is(old_file, store):
+    opened(store).close()
+    before = next(version for version in range(len(MIGRATIONS)) if not any(MIGRATIONS[version:]))
+    with closing(sqlite3.connect(old_file)) as file:
+        file.execute(f"PRAGMA user_version = {before}")
+    (store / f"{STORE_FILE}-sum").unlink()
+    with opened(store, read_only=True) as memory:
+        assert memory.retrieve("number 8", scope="user/0").semantic[0].memory.id == "f8"
+    assert _schema(old_file)[0] == before
 
 
 @pytest.mark.parametrize("read_only", [False, True])

@@ -344,10 +344,11 @@ def refuse_newer(connection: sqlite3.Connection, path: Path | None) -> None:
 
 def refuse_older(connection: sqlite3.Connection, path: Path | None) -> None:
     """Raise an error if the file must be migrated before it can be read."""
-    if (version := version_of(connection)) < len(MIGRATIONS):
+    if any(MIGRATIONS[(version := version_of(connection)) :]):  # one without statements changes nothing to be read
         raise ConfigurationError(
             f"{path} was written by an older version of memory-retrievers (schema {version}, this one reads "
-            f"{len(MIGRATIONS)}): open it once without read_only=True, which brings it up to date"
+            f"{len(MIGRATIONS)}): open it once without read_only=True, or a copy of its directory where it cannot be "
+            "written, which brings it up to date"
         )
 
 
