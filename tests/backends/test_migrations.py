@@ -229,7 +229,9 @@ def test_a_statement_that_fails_leaves_the_old_store(old_file, store, monkeypatc
 
 def test_looking_into_an_older_store_says_what_to_do_and_changes_nothing(old_file, store):
     before = hashlib.sha256(old_file.read_bytes()).digest()
-    with pytest.raises(ConfigurationError, match=r"older version.*schema 1.*open it once without read_only=True, or a copy"):
+    with pytest.raises(
+        ConfigurationError, match=r"older version.*schema 1.*open it once without read_only=True, or a copy"
+    ):
         opened(store, read_only=True)
     assert hashlib.sha256(old_file.read_bytes()).digest() == before
     opened(store).close()
