@@ -51,7 +51,7 @@ def recording(scope: str, conversation: str | None) -> AbstractContextManager[ob
 
 
 def without_repeats(
-    memory: Memory, scope: str, messages: Sequence[Message], *, conversation: str | None
+    memory: Memory, scope: str, messages: Sequence[Message], *, conversation: str | None, answers: bool = False
 ) -> list[Message]:
     """New messages without what the user says again though nobody has answered, as after a model that failed.
 
@@ -60,8 +60,10 @@ def without_repeats(
         scope: The scope of the conversation.
         messages: Its new messages, oldest first.
         conversation: Which of the scope's conversations it is.
+        answers: Also without an answer that begins them, and what follows it, if the conversation ends with just that.
     """
-    asked = [(each.role, each.content) for each in takewhile(lambda each: is_of_user(each.role), messages)][:MAX_PAGE]
+    begun = [*takewhile(lambda each: is_of_user(each.role), messages)] or (messages if answers else [])
+    asked = [(each.role, each.content) for each in begun][:MAX_PAGE]
     before = memory.transcript(scope, conversation, limit=len(asked)) if asked else []
     known = [(each.role, each.content) for each in before]
     again = max(count for count in range(len(known) + 1) if known[len(known) - count :] == asked[:count])

@@ -835,6 +835,27 @@ def test_a_message_that_is_sent_again_into_a_thread_after_a_failure_is_recorded_
     assert told == ["I fly to Lisbon in May.", "Noted.", "I fly to Lisbon in May.", "Noted again."]
 
 
+def cut_off_behind(name):
+    """A middleware whose run ends behind one of its hooks, as where the client of a stream goes."""
+
+    def run(middleware, state, runtime):
+        getattr(AgentMemoryMiddleware, name)(middleware, state, runtime)
+        raise ConnectionError
+
+    return type(AgentMemoryMiddleware.__name__, (AgentMemoryMiddleware,), {name: run})
+
+
+@pytest.mark.parametrize("cut_off", [["after_agent"], ["after_agent", "before_model"]], ids=["once", "twice"])
+def test_an_answer_is_recorded_once_though_its_run_ends_before_that_is_in_a_checkpoint(memory, saying, cut_off):
+    saver, model = InMemorySaver(), saying("To Lisbon.", "To Porto.")
+    for hook, question in zip([*cut_off, None], ("Where to?", "And then?", "And then?"), strict=False):
+        middleware = cut_off_behind(hook) if hook else AgentMemoryMiddleware
+        agent = create_agent(model, middleware=[middleware(memory=memory)], checkpointer=saver)
+        with pytest.raises(ConnectionError) if hook else nullcontext():
+            agent.invoke(asking(question), ALICE)
+    assert [content for _, content in recorded(memory)] == ["Where to?", "To Lisbon.", "And then?", "To Porto."]
+
+
 def test_the_same_words_after_an_answer_are_recorded_again(memory, saying):
     agent = agent_of(saying("One.", "Two."), memory, saver=False)
     for _ in range(2):
