@@ -356,17 +356,18 @@ def test_a_migration_that_fails_tells_its_own_cause(path, monkeypatch):
     SQLLedger(Database(path)).close()
 
 
-def test_an_interrupt_that_arrives_while_a_transaction_begins_leaves_none_behind(on_disk, monkeypatch):
+@pytest.mark.parametrize("during", ["BEGIN IMMEDIATE", "RELEASE joined"])
+def test_an_interrupt_of_a_transaction_is_raised_as_it_is_and_leaves_none_behind(on_disk, monkeypatch, during):
     def interrupted(self, sql, *values):
         ran = execute(self, sql, *values)
-        if sql == "BEGIN IMMEDIATE":
+        if sql == during:
             raise KeyboardInterrupt  # Python raises it where the call returns during which Ctrl-C was pressed
         return ran
 
     execute = connection.Connection.execute
     with monkeypatch.context() as pressed:
         pressed.setattr(connection.Connection, "execute", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt), on_disk.transaction(), on_disk.database.write():
             add(on_disk, [fact("f1")])
     add(on_disk, [fact("f2")])
     assert len(on_disk.eligible(facts_in())) == 1

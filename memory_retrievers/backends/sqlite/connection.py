@@ -233,12 +233,12 @@ def joined(writer: Connection) -> Iterator[None]:
     writer.execute("SAVEPOINT joined")
     try:
         yield
-        writer.execute("RELEASE joined")
     except BaseException:
         if writer.in_transaction:
             writer.execute("ROLLBACK TO joined")
             writer.execute("RELEASE joined")
         raise
+    writer.execute("RELEASE joined")  # an interrupt that arrives here undoes the whole transaction
 
 
 def state_of(path: Path) -> State:
