@@ -33,8 +33,8 @@ from memory_retrievers.models.management import Channel, acting_as
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Queued, Report
 from memory_retrievers.models.storage import QueuedMessage, ReviewJob
-from memory_retrievers.protocols import Judge, Segment, SegmentationContext, Segmenter
-from memory_retrievers.settings import IngestionSettings, ReviewSettings
+from memory_retrievers.protocols import Segment, SegmentationContext
+from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.analysis import one_line
 from memory_retrievers.text.dates import shifted
@@ -53,36 +53,30 @@ _POLL_SECONDS: Final = 0.02
 class IngestionPipeline:
     """The write path from queued messages to searchable memories.
 
+    A language model does the work where there is one, else rules do, which make no facts.
+
     Args:
         store: Where everything is kept.
-        segmenter: Cuts messages into segments.
-        judge: Rates retrieved memories.
-        consolidator: Turns episodes into facts; None leaves them as they are, until there is a language model.
-        settings: How messages become episodes.
-        review_settings: How memories are reviewed.
-        actor: Who makes memories of messages, as the log names it: a language model.
+        retriever: Finds the known facts for consolidation.
+        options: Options of the store.
     """
 
-    def __init__(
-        self,
-        store: MemoryStore,
-        *,
-        segmenter: Segmenter,
-        judge: Judge,
-        consolidator: FactConsolidator | None,
-        settings: IngestionSettings,
-        review_settings: ReviewSettings,
-        actor: str | None = None,
-    ) -> None:
+    def __init__(self, store: MemoryStore, retriever: HybridRetriever, options: ResolvedOptions) -> None:
+        model, settings, segmenter, judge = options.language_model, options.ingestion, options.segmenter, options.judge
+        if segmenter is None:
+            segmenter = OfflineSegmenter() if model is None else LanguageModelSegmenter(model)
+        if judge is None:
+            judge = OfflineJudge() if model is None else LanguageModelJudge(model)
+        self._segmenter = segmenter
+        self._judge = judge
         self.queue = MessageQueue(store.ledger.conversations, settings=settings, clock=store.clock)
         self._store = store
         self._conversations = store.ledger.conversations
-        self._segmenter = segmenter
-        self._judge = judge
-        self._consolidator = consolidator
+        self._consolidator = None if model is None else FactConsolidator(store, retriever, model, settings)
         self._settings = settings
-        self._review_settings = review_settings
-        self._actor = actor
+        self._review_settings = options.review
+        # who makes memories of messages, as the log names it
+        self._actor = None if model is None else str(getattr(model, "name", type(model).__name__))
         self._consolidating = threading.Lock()
 
     def push(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
@@ -309,30 +303,6 @@ def noting(failures: list[Exception]) -> Iterator[None]:
 
 class _LeaseLostError(Exception):
     """The claim on the queue was lost to another process."""
-
-
-def pipeline_of(store: MemoryStore, retriever: HybridRetriever, options: ResolvedOptions) -> IngestionPipeline:
-    """Build the write path over a store: by the language model where there is one, else by rules, which make no facts.
-
-    Args:
-        store: Store to write to.
-        retriever: Finds the known facts for consolidation.
-        options: Options of the store.
-    """
-    model, segmenter, judge = options.language_model, options.segmenter, options.judge
-    if segmenter is None:
-        segmenter = OfflineSegmenter() if model is None else LanguageModelSegmenter(model)
-    if judge is None:
-        judge = OfflineJudge() if model is None else LanguageModelJudge(model)
-    return IngestionPipeline(
-        store,
-        segmenter=segmenter,
-        judge=judge,
-        consolidator=None if model is None else FactConsolidator(store, retriever, model, options.ingestion),
-        settings=options.ingestion,
-        review_settings=options.review,
-        actor=None if model is None else str(getattr(model, "name", type(model).__name__)),
-    )
 
 
 _NAMESPACE: Final = uuid.UUID("5f0d5b5e-7d61-5c0a-9a53-2f6f1f0f7c11")

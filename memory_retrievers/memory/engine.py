@@ -59,9 +59,9 @@ class Engine:
     @functools.cached_property
     def pipeline(self) -> IngestionPipeline:
         """The write path; made at its first use."""
-        from memory_retrievers.ingestion.pipeline import pipeline_of
+        from memory_retrievers.ingestion.pipeline import IngestionPipeline
 
-        return pipeline_of(self.store, self.retriever, self._parts)
+        return IngestionPipeline(self.store, self.retriever, self._parts)
 
     @functools.cached_property
     def manager(self) -> MemoryManager:

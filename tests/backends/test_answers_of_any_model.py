@@ -2,6 +2,7 @@
 
 import ast
 import traceback
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from memory_retrievers.ingestion.facts import ConsolidationAnswer, FactAnswer
 from memory_retrievers.ingestion.pipeline import IngestionPipeline
 from memory_retrievers.ingestion.reviews import (
     LanguageModelJudge,
-    OfflineJudge,
     RatingAnswer,
     ReviewAnswer,
     apply,
@@ -70,10 +70,8 @@ def memory():
 
 
 def divide(memory, model):
-    pipeline = IngestionPipeline(
-        inside(memory).store, segmenter=LanguageModelSegmenter(model), judge=OfflineJudge(), consolidator=None,
-        settings=IngestionSettings(), review_settings=ReviewSettings(),
-    )  # fmt: skip
+    parts = replace(memory._engine._parts, segmenter=LanguageModelSegmenter(model))
+    pipeline = IngestionPipeline(inside(memory).store, memory._retriever, parts)
     pipeline.push("c1", MESSAGES)
     pipeline.flush("c1")
 

@@ -1,5 +1,6 @@
 """Conversations to work on, and segmenters and judges that do as they are told."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,7 +8,6 @@ import pytest
 from memory_retrievers import AgentMemory, Message, Rating
 from memory_retrievers.ingestion.pipeline import IngestionPipeline
 from memory_retrievers.protocols import Segment
-from memory_retrievers.settings import IngestionSettings, ReviewSettings
 from memory_retrievers.testing import HashEmbedder, inside
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
@@ -78,11 +78,5 @@ def plain(clock):
 @pytest.fixture
 def pipeline(plain, segmenter, judge):
     """A pipeline over the store of ``plain``."""
-    return IngestionPipeline(
-        inside(plain).store,
-        segmenter=segmenter,
-        judge=judge,
-        consolidator=None,
-        settings=IngestionSettings(),
-        review_settings=ReviewSettings(),
-    )
+    parts = replace(plain._engine._parts, segmenter=segmenter, judge=judge)
+    return IngestionPipeline(inside(plain).store, plain._engine.retriever, parts)

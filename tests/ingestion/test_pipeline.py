@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import pydantic
@@ -287,14 +288,8 @@ def test_a_worker_that_is_overtaken_stores_nothing(pipeline, segmenter, said, pl
     class Slow:
         def segment(self, messages, background):
             clock.advance(hours=3)
-            others = type(pipeline)(
-                inside(plain).store,
-                segmenter=segmenter,
-                judge=pipeline._judge,
-                consolidator=None,
-                settings=pipeline._settings,
-                review_settings=pipeline._review_settings,
-            )
+            parts = replace(plain._engine._parts, segmenter=segmenter, judge=pipeline._judge)
+            others = type(pipeline)(inside(plain).store, plain._engine.retriever, parts)
             others.process("c")
             return segmenter.segment(messages, background)
 

@@ -1,11 +1,13 @@
 """Several conversations of one scope: none gets into another, and each ends by itself."""
 
+from dataclasses import replace
+
 import pytest
 
 from memory_retrievers import AgentMemory, Message, ValidationError
 from memory_retrievers.ingestion.pipeline import IngestionPipeline
 from memory_retrievers.models.results import Report
-from memory_retrievers.settings import IngestionSettings, ReviewSettings
+from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.testing import HashEmbedder, ScriptedLanguageModel, inside
 
 DOUGH = ["The dough rests for an hour.", "Then it goes into the oven."]
@@ -138,14 +140,9 @@ def test_an_episode_says_who_wrote_its_summary(plain, clock):
 
 
 def test_a_model_is_asked_once_for_what_is_old_and_of_one_topic(plain, segmenter, judge, clock):
-    pipeline = IngestionPipeline(
-        inside(plain).store,
-        segmenter=segmenter,
-        judge=judge,
-        consolidator=None,
-        settings=IngestionSettings(idle_after=None),
-        review_settings=ReviewSettings(),
-    )
+    settings = IngestionSettings(idle_after=None)
+    parts = replace(plain._engine._parts, segmenter=segmenter, judge=judge, ingestion=settings)
+    pipeline = IngestionPipeline(inside(plain).store, plain._engine.retriever, parts)
     segmenter.length = 100
     pipeline.push("c", said(*map(str, range(12))))
     clock.advance(hours=3)
