@@ -86,6 +86,7 @@ Reason: TypeAlias = tuple[Outcome, str]
 
 
 def _before_search(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -> Reason | None:
+    """The reason why the record of a memory excludes it; None if it may be searched."""
     if memory.has_expired(now):
         assert memory.expires_at is not None  # noqa: S101 - else it had not
         return Outcome.EXPIRED, f"It expired at {iso(memory.expires_at)}."
@@ -100,8 +101,8 @@ def _left_out(memory: AnyMemory, request: RetrievalRequest) -> Reason | None:
     if request.has_before_it(memory):
         return Outcome.IN_PROMPT, "All of its messages are in the prompt already."
     if request.is_of_excluded(memory):
-        left_out = f"It is of the conversation {request.exclude_conversation}, which is to be left out."
-        return Outcome.OTHER_CONVERSATION, left_out
+        conversation = request.exclude_conversation
+        return Outcome.OTHER_CONVERSATION, f"It is of the conversation {conversation}, which is to be left out."
     filtered = request.filters.obstacle(memory)
     if filtered is not None:
         return Outcome.FILTERED, f"It does not pass the filter by {filtered}."
@@ -166,19 +167,15 @@ def explain(store: MemoryStore, request: RetrievalRequest, *, settings: Retrieva
     now = store.now().astimezone(request.zone(settings))
     trace = _trace(store, RetrievalPlan.of(request, store=store, now=now, settings=settings), settings=settings)
     visible = {row: memory for row, memory in trace.memories.items() if is_visible(memory, request, now=now)}
-    explained = {
-        kind: tuple(
+    facts, episodes = (
+        tuple(
             filter(None, (trace.explain(row, visible[row]) for row in trace.returned.get(kind, []) if row in visible))
         )
-        for kind in Kind
-    }
+        for kind in (Kind.SEMANTIC, Kind.EPISODIC)
+    )
+    embedded = trace.plan.embedded
     return ExplainedRetrieval(
-        query=request.query,
-        embedded=trace.plan.embedded,
-        scope=request.scope,
-        now=now,
-        semantic=explained[Kind.SEMANTIC],
-        episodic=explained[Kind.EPISODIC],
+        query=request.query, embedded=embedded, scope=request.scope, now=now, semantic=facts, episodic=episodes
     )
 
 
@@ -234,11 +231,10 @@ def _trace(
             rows = [*returned.get(kind, []), *([about[1]] if about is not None and about[0] is kind else [])]
             if not rows:
                 continue
-            if isinstance(known, Candidates) and np.isin(rows, known.layout.memories).all():
-                evidence |= _evidence_of(known, plan, rows)
-            else:  # ranked lists have no arrays, and not every memory is a candidate
-                named = candidates_then(store, plan, kind, vector=vector, memories=rows)
-                evidence |= _evidence_of(named, plan, rows)
+            if not (isinstance(known, Candidates) and np.isin(rows, known.layout.memories).all()):
+                # ranked lists have no arrays, and not every memory is a candidate
+                known = candidates_then(store, plan, kind, vector=vector, memories=rows)  # noqa: PLW2901
+            evidence |= _evidence_of(known, plan, rows)
         stages = {kind: trace_of(each.fused) for kind, each in rankings.items()}
         memories = load(store, candidates, list(chain(*returned.values())), as_of=plan.request.as_of)
         return Trace(plan, rankings, returned, stages, evidence, memories)
@@ -254,11 +250,9 @@ def _found(store: MemoryStore, id: str, request: RetrievalRequest) -> AnyMemory:
         first, behind = scopes.child_range(request.scope)
         inside += [scope for scope in store.ledger.scopes() if first <= scope < behind]
     for scope in inside:
-        memory = store.ledger.get(scope=scope, id=id)
-        if memory is not None and (as_of := request.as_of) is not None:
-            return store.ledger.facts.then_of(memory, as_of=as_of)
-        if memory is not None:
-            return memory
+        if (memory := store.ledger.get(scope=scope, id=id)) is not None:
+            as_of = request.as_of
+            return memory if as_of is None else store.ledger.facts.then_of(memory, as_of=as_of)
     waiting = store.ledger.open_episodes.places(request.scope, include_child_scopes=request.include_child_scopes)
     for scope in dict.fromkeys([request.scope, *(place.scope for place in waiting)]):
         with suppress(NotFoundError):

@@ -69,7 +69,8 @@ def relative_time(moment: datetime, *, now: datetime, style: Style = "default") 
     'a day ago'
     """
     seconds = (now - moment) // timedelta(seconds=1)
-    period = _rough_period(abs(seconds))
+    step = next((each for each in _STEPS if abs(seconds) > each[0]), None)
+    period = step and (step[1] if step[2] is None else f"{max(abs(seconds) // step[2], 2)} {step[1]}s")
     if style == "humanize":
         if period is None:
             return "now"
@@ -77,14 +78,6 @@ def relative_time(moment: datetime, *, now: datetime, style: Style = "default") 
     if period is None or seconds < 0:
         return "just now"
     return _DEFAULT_WORDING.get(f"{period} ago", f"{period} ago")
-
-
-def _rough_period(seconds: int) -> str | None:
-    """The length of time in words, or None when it is too short to speak of."""
-    for threshold, word, unit in _STEPS:
-        if seconds > threshold:
-            return word if unit is None else f"{max(seconds // unit, 2)} {word}s"
-    return None
 
 
 _DETAILED_RANKS: Final = {DetailLevel.NONE: 0, DetailLevel.LOW: 1, DetailLevel.AUTO: 2}
@@ -130,7 +123,7 @@ def _matching_messages(episode: RetrievedMemory[EpisodicMemory]) -> frozenset[in
 
 
 def _shows_all(episode: RetrievedMemory[EpisodicMemory], detail: DetailLevel) -> bool:
-    """True if an episode is rendered with all its messages (the table of specification §2.6); never for excerpts."""
+    """True if all messages of an episode are rendered (the table of specification §2.6); never for excerpts."""
     is_among_first = episode.rank <= _DETAILED_RANKS.get(detail, 0)
     return detail is DetailLevel.HIGH or (is_among_first and episode.memory.is_key_moment)
 
@@ -283,8 +276,10 @@ def _contradictory(facts: Sequence[SemanticMemory]) -> list[list[int]]:
 
 def _fact_line(memory: SemanticMemory, display_length: int | None, *, as_of: str = "") -> str:
     text = _shortened(without_remark(one_line(memory.fact), "sources:"), display_length)
-    sources = _sources(memory, as_specified=display_length is None)
-    return f"- [{memory.category}{as_of}] {text}{sources}"
+    sources = len(set(memory.source_episodic_ids))
+    is_shown = sources or display_length is None  # only the specified form shows a 0
+    learned = f" (sources: {sources} conversation{'' if sources == 1 else 's'})" if is_shown else ""
+    return f"- [{memory.category}{as_of}] {text}{learned}"
 
 
 def _as_of(memory: SemanticMemory, is_dated: bool, zone: tzinfo | None = None) -> str:
@@ -296,14 +291,6 @@ def _recent_fact(memory: SemanticMemory, display_length: int | None, *, now: dat
     return f"- [{memory.category}] {text} (noted {relative_time(memory.created_at, now=now)})"
 
 
-def _sources(memory: SemanticMemory, *, as_specified: bool) -> str:
-    """Number of conversations a fact was learned from; only the specified form shows a 0."""
-    sources = len(set(memory.source_episodic_ids))
-    if not sources and not as_specified:
-        return ""
-    return f" (sources: {sources} conversation{'' if sources == 1 else 's'})"
-
-
 def _shortened(text: str, length: int | None) -> str:
     return text if length is None or len(text) <= length else f"{text[: length - 1]}…"
 
@@ -313,19 +300,16 @@ def _story(episode: RetrievedMemory[EpisodicMemory], *, now: datetime, messages:
     title = one_line(memory.title) or f"Memory {rank}"
     key_moment = ", key moment" if memory.is_key_moment else ""
     shown = [memory.messages[place] for place in sorted(messages)]
-    heading = f"### {title} [rank: {rank}, {_standing(episode)}{key_moment}]"
+    # its relevance, or the specified score where there is none beside it
+    fit = f"relevance: {episode.relevance:.2f}" if episode.is_judged else f"score: {episode.score:.2f}"
+    heading = f"### {title} [rank: {rank}, {fit}{key_moment}]"
     if memory.is_open:
         return "\n".join([heading, _when(memory, now=now), *map(message_line, shown)])
     if by_turns and shown:
         times = [each.timestamp for each in shown if each.timestamp is not None] or [memory.start_at, memory.end_at]
         when = f"{_when(memory, now=now)} ({days(times, now.tzinfo)})"
         return "\n".join([heading, when, *map(message_line, shown)])
-    return "\n".join([heading, *_gist(memory, now=now), *_details(shown)])
-
-
-def _standing(episode: RetrievedMemory[EpisodicMemory]) -> str:
-    """How well an episode fits: its relevance, or the specified score where there is none beside it."""
-    return f"relevance: {episode.relevance:.2f}" if episode.is_judged else f"score: {episode.score:.2f}"
+    return "\n".join([heading, *_told(memory, shown, now=now)])
 
 
 RECENT_TURNS: Final = 6  # messages of an open episode that stand for the summary it has not got yet, the last ones
@@ -337,16 +321,14 @@ def _recent_story(memory: EpisodicMemory, *, now: datetime, messages: bool) -> s
         said = memory.messages if messages else memory.messages[-RECENT_TURNS:]
         return "\n".join([f"### {title}", _when(memory, now=now), *map(message_line, said)])
     key_moment = " (key moment)" if memory.is_key_moment else ""
-    details = _details(memory.messages if messages else ())
-    return "\n".join((f"### {title}{key_moment}", *_gist(memory, now=now), *details))
+    told = _told(memory, memory.messages if messages else (), now=now)
+    return "\n".join((f"### {title}{key_moment}", *told))
 
 
-def _details(messages: Sequence[Message]) -> list[str]:
-    return ["", "**Details:**", *map(message_line, messages)] if messages else []
-
-
-def _gist(memory: EpisodicMemory, *, now: datetime) -> tuple[str, str]:
-    return _when(memory, now=now), f"**Summary:** {one_line(memory.summary)}"
+def _told(memory: EpisodicMemory, messages: Sequence[Message], *, now: datetime) -> list[str]:
+    """The lines of an episode below its heading: when it was, its summary, and messages."""
+    details = ["", "**Details:**", *map(message_line, messages)] if messages else []
+    return [_when(memory, now=now), f"**Summary:** {one_line(memory.summary)}", *details]
 
 
 def _when(memory: EpisodicMemory, *, now: datetime) -> str:

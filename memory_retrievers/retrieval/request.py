@@ -107,6 +107,11 @@ class RetrievalRequest:
             **_given(options),
         )
 
+    @property
+    def is_for_prompt(self) -> bool:
+        """True if the answer is for a prompt, where the newest of several that tell the same is enough."""
+        return self.min_relevance == "auto" and self.limit is None
+
     def is_of_excluded(self, memory: AnyMemory) -> bool:
         """True for an episode of the conversation that is left out."""
         left_out = self.exclude_conversation

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Container, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -106,7 +106,7 @@ class HybridRetriever:
         self._measures_tokens: Final = settings.measures_tokens
 
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
-        """Answer a question. Forgetting state never changes here; with ``record`` a review is filed for later."""
+        """Answer a question. No forgetting state changes; with ``record`` a review is filed for later."""
         result, _ = self._found(request)
         if record and (review := _pending_review(result)).memories:
             self._pending.add(review)
@@ -116,13 +116,13 @@ class HybridRetriever:
         """The answer, and the request that leads to it: one for more, where episodes that are not told came first."""
         asked, most = request, request.episodic_limit
         result, hidden = self._answer(asked)
-        again = _repeated(result, request)
+        again = repeated_talks(result.episodic, request.query) if request.is_for_prompt else set()
         if not (hidden or again):
             return result, asked
         while asked.limit is None and asked.episodic_limit < min(most + (more := hidden + len(again)), MAX_EPISODES):
             asked = replace(asked, episodic_limit=min(most + 2 * more, MAX_EPISODES))
             result, hidden = self._answer(asked)
-            again = _repeated(result, request)
+            again = repeated_talks(result.episodic, request.query) if request.is_for_prompt else set()
         repeated_last = sorted(result.episodic, key=lambda hit: hit.memory.key in again)
         told = {hit.memory.key for hit in repeated_last[:most]}
         return replace(result, episodic=_numbered(result.episodic, told)), asked
@@ -167,7 +167,8 @@ class HybridRetriever:
             kept, is_by_words = relevant(semantic, episodic, plan, calibration)
             if is_auto and is_by_words and request.as_of is None and 0 < len(kept) < len(visible):
                 kept |= self._newer(visible, kept, rankings)
-            semantic, episodic = _ranked(semantic, kept), _ranked(episodic, kept)
+            kept |= {memory.key for memory in visible.values() if _is_always_known(memory)}
+            semantic, episodic = _numbered(semantic, kept), _numbered(episodic, kept)
         result = RetrievalResult(
             query=request.query,
             scope=request.scope,
@@ -189,7 +190,11 @@ class HybridRetriever:
         for kind, ranking in rankings.items():
             of_kind = [row for row, memory in memories.items() if memory.kind is kind]
             vectors |= vectors_of(of_kind, ranking.fused, self._store)
-        told = [(memory.key, _dated_at(memory), vectors[row]) for row, memory in memories.items() if row in vectors]
+        told = [
+            (memory.key, memory.valid_at if isinstance(memory, SemanticMemory) else memory.end_at, vectors[row])
+            for row, memory in memories.items()
+            if row in vectors
+        ]
         known = [(at, vector) for key, at, vector in told if key in above]
         least = same_matter(self._store.embedder.id)
 
@@ -202,8 +207,7 @@ class HybridRetriever:
         """Explain every stage of what a request returns."""
         from memory_retrievers.retrieval.explain import explain  # numpy, which is loaded late
 
-        may_ask_for_more = bool(request.in_prompt) or _leaves_repetitions_out(request)
-        asked = self._found(request)[1] if may_ask_for_more else request
+        asked = self._found(request)[1] if request.in_prompt or request.is_for_prompt else request
         told = explain(self._store, asked, settings=self._settings)
         if not request.min_relevance:
             return replace(told, episodic=told.episodic[: request.episodic_limit])
@@ -308,11 +312,6 @@ def _hydrated(
     return tuple(hits)
 
 
-def _ranked(hits: tuple[RetrievedMemory[KindT], ...], kept: Container[MemoryKey]) -> tuple[RetrievedMemory[KindT], ...]:
-    """Leave out the other hits, but for what must always be known: guidelines, and what is pinned."""
-    return _numbered(hits, {hit.memory.key for hit in hits if hit.memory.key in kept or _is_always_known(hit.memory)})
-
-
 def _numbered(
     hits: tuple[RetrievedMemory[KindT], ...], kept: Container[MemoryKey]
 ) -> tuple[RetrievedMemory[KindT], ...]:
@@ -323,21 +322,8 @@ def _numbered(
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(left, start=1))
 
 
-def _leaves_repetitions_out(request: RetrievalRequest) -> bool:
-    """Whether what is found is for a prompt, where the newest of what tells the same is enough."""
-    return request.min_relevance == "auto" and request.limit is None
-
-
-def _repeated(result: RetrievalResult, request: RetrievalRequest) -> set[MemoryKey]:
-    """Name the episodes of which a newer one tells the same, for what is put into prompts."""
-    return repeated_talks(result.episodic, request.query) if _leaves_repetitions_out(request) else set()
-
-
-def _dated_at(memory: AnyMemory) -> datetime:
-    return memory.valid_at if isinstance(memory, SemanticMemory) else memory.end_at
-
-
 def _is_always_known(memory: AnyMemory) -> bool:
+    """Guidelines, and what is pinned, are left out of no answer."""
     is_guideline = isinstance(memory, SemanticMemory) and memory.category is Category.GUIDELINE
     return is_guideline or memory.is_pinned
 
@@ -346,9 +332,7 @@ def _pending_review(result: RetrievalResult) -> PendingReview:
     return PendingReview(
         scope=result.scope,
         query=result.query,
-        memories=tuple(
-            MemoryKey(scope=hit.memory.scope, id=hit.memory.id) for hit in result.episodic if not hit.memory.is_open
-        ),
+        memories=tuple(hit.memory.key for hit in result.episodic if not hit.memory.is_open),
         created_at=result.now,
     )
 
