@@ -79,12 +79,6 @@ class Conversation:
         """The moment at which the questions are asked."""
         return self.sessions[-1].at + LATER
 
-    @property
-    def ended_at(self) -> datetime:
-        """The moment after the last turn."""
-        last = self.sessions[-1]
-        return last.at + PACE * len(last.turns)
-
     @cached_property
     def session_of(self) -> Mapping[str, str]:
         """The id of the session of each turn."""
@@ -240,11 +234,11 @@ def _key(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
+@dataclass
 class MovableClock:
     """A clock that is set by hand."""
 
-    def __init__(self, moment: datetime) -> None:
-        self.moment = moment
+    moment: datetime  # what it is set to
 
     def now(self) -> datetime:
         """The moment it is set to."""
@@ -304,21 +298,18 @@ class FilledStores:
 
     def asked_at(self, conversation: Conversation) -> datetime:
         """The moment at which the questions of a conversation are asked."""
-        return conversation.ended_at if self.live else conversation.asked_at
+        last = conversation.sessions[-1]
+        return last.at + PACE * len(last.turns) if self.live else conversation.asked_at
 
     def _fill(self, memory: AgentMemory, clock: MovableClock) -> None:
         for conversation in self.conversations:
-            if self.live:
-                _say(conversation, memory, clock)
-            else:
+            if not self.live:
                 memory.remember_many(conversation.drafts())
+                continue
+            for session in conversation.sessions:
+                for message in session.messages():
+                    clock.moment = message.timestamp or session.at
+                    memory.add_messages(conversation.scope, [message], conversation=session.id)
         for use in self._uses:
             clock.moment = use.at
             memory.review(use.session, scope=use.scope, rating=Rating.GOOD)
-
-
-def _say(conversation: Conversation, memory: AgentMemory, clock: MovableClock) -> None:
-    for session in conversation.sessions:
-        for message in session.messages():
-            clock.moment = message.timestamp or session.at
-            memory.add_messages(conversation.scope, [message], conversation=session.id)

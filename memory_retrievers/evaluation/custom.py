@@ -67,8 +67,16 @@ def load(path: Path) -> list[Pair]:
         ValidationError: A line is no pair, which the message names, or there is none; or the file is longer than
             ``files.MAX_BYTES``.
     """
-    content = read_text(path)
-    pairs = [_pair(line, number) for number, line in enumerate(content.split("\n"), start=1) if line.strip()]
+    pairs: list[Pair] = []
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            parsed = _Line.model_validate_json(line)
+        except pydantic.ValidationError as error:
+            raise ValidationError(f"line {number}: {ValidationError.from_pydantic(error)}") from error
+        right = frozenset(parsed.memory_ids)
+        pairs.append(Pair(line=number, scope=parsed.scope, query=parsed.query, memory_ids=right))
     if not pairs:
         raise ValidationError(
             f'{path} holds no question: give each a line {{"scope": "…", "query": "…", "memory_ids": ["…"]}}'
@@ -92,14 +100,6 @@ def check(pairs: Sequence[Pair], memory: AgentMemory) -> None:
                 ) from None
             except ValidationError as error:
                 raise ValidationError(f"line {pair.line}: {error}") from error
-
-
-def _pair(line: str, number: int) -> Pair:
-    try:
-        parsed = _Line.model_validate_json(line)
-    except pydantic.ValidationError as error:
-        raise ValidationError(f"line {number}: {ValidationError.from_pydantic(error)}") from error
-    return Pair(line=number, scope=parsed.scope, query=parsed.query, memory_ids=frozenset(parsed.memory_ids))
 
 
 TUNE: Final = "tune"
@@ -152,7 +152,11 @@ def measure_own(
     Raises:
         ValidationError: A question names a memory that is not there, or one half of the questions is empty.
     """
-    _check_halves(pairs, seed)
+    if sum(pair.is_held_out(seed) for pair in pairs) in {0, len(pairs)}:
+        raise ValidationError(
+            f"{len(pairs)} questions are too few to choose a setting by some and test it on the others: add questions, "
+            "a hundred tell something"
+        )
     measured: dict[str, list[Score]] = {}
     for name, settings in compared.items():
         with open_store(settings) as memory:
@@ -201,15 +205,6 @@ def suggest(measured: Mapping[str, Sequence[Score]], compared: Mapping[str, Retr
     return Suggestion(
         name=best, settings=compared[best], held_out=figures(halves[best][HELD_OUT]), gain=bootstrap(gains)
     )
-
-
-def _check_halves(pairs: Sequence[Pair], seed: int) -> None:
-    held_out = sum(pair.is_held_out(seed) for pair in pairs)
-    if held_out in {0, len(pairs)}:
-        raise ValidationError(
-            f"{len(pairs)} questions are too few to choose a setting by some and test it on the others: add questions, "
-            "a hundred tell something"
-        )
 
 
 def _score(pair: Pair, memory: AgentMemory, *, embedder: Embedder, seed: int, min_relevance: MinRelevance) -> Score:

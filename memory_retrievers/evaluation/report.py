@@ -43,13 +43,14 @@ GRID: Final[Mapping[str, tuple[object, ...]]] = {
 
 def ablations() -> dict[str, RetrievalSettings]:
     """The settings of every row, without the default itself."""
-    return {name: changed(RetrievalSettings(), change) for name, change in ROWS.items()}
+    return {name: RetrievalSettings.model_validate(change) for name, change in ROWS.items()}
 
 
 def grid() -> dict[str, RetrievalSettings]:
     """The default with every combination of the grid, but for the default itself; named by what differs from it."""
-    changes = (dict(zip(GRID, values, strict=True)) for values in product(*GRID.values()))
-    settings = [changed(RetrievalSettings(), change) for change in changes]
+    settings = [
+        RetrievalSettings.model_validate(dict(zip(GRID, each, strict=True))) for each in product(*GRID.values())
+    ]
     return {difference: each for each in settings if (difference := difference_from_default(each))}
 
 
@@ -61,11 +62,6 @@ def difference_from_default(settings: RetrievalSettings) -> str:
     """
     default = RetrievalSettings()
     return ", ".join(f"{name}={value!r}" for name, value in settings if value != getattr(default, name))
-
-
-def changed(settings: RetrievalSettings, change: Mapping[str, object]) -> RetrievalSettings:
-    """Settings that differ in the given fields, checked as any settings are."""
-    return RetrievalSettings.model_validate({**settings.model_dump(), **change})
 
 
 ALL: Final = "all"  # the category of a row over all questions
