@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector, Vectors
 
 
-OPENING = 200
-"""Characters at either end of a message in which a greeting, a goodbye or a mark of a new topic is looked for."""
+OPENING = 200  # characters at either end of a message in which greetings, goodbyes and new topics are looked for
 
 _QUESTION = re.compile(r"[?？][\s\"'”’)]*$")
 
@@ -37,10 +36,7 @@ SHORT_GAP_WEIGHT: Final = 0.5  # what a shorter pause weighs
 CHANGE_OF_TOPIC: Final = 1.0  # what an announced change weighs ("on another note")
 ASIDE: Final = 0.7  # a phrase that may open a topic ("by the way")
 
-GREETING: Final = 0.8
-"""A greeting, unless it answers one. Nearly a boundary: nobody greets in the middle of a talk, save in "Hey, that's
-great!"."""
-
+GREETING: Final = 0.8  # a greeting, unless it answers one: nearly a boundary, but for "Hey, that's great!"
 REUNION: Final = 0.3  # a phrase said after a time apart ("how have you been")
 FAREWELL: Final = 0.4  # a goodbye just before, unless another follows
 OPEN_QUESTION: Final = -0.3  # a question just before: an answer is due
@@ -48,24 +44,12 @@ COHESION: Final = 1.0  # a complete fall of cohesion; by itself it makes a bound
 SPAN: Final = 3  # messages on either side whose cohesion is compared; more blur the place, fewer are chance
 ORDINARY_FALL: Final = 0.1  # cohesion falls so much anywhere, which is no evidence
 
-COMPLETE_FALL: Final = 0.6
-"""A fall so great counts in full, a greater one more, so that the deepest of neighbours wins. Inside a topic fewer than
-one place in a hundred reaches it."""
-
-SHORTEST: Final = 3
-"""Messages between two boundaries, unless a long pause parts them: a greeting and its answer are too few."""
+COMPLETE_FALL: Final = 0.6  # a fall that counts in full, a greater one more; one place in a hundred within a topic
+SHORTEST: Final = 3  # messages between two boundaries without a long pause: a greeting and its answer are too few
 
 
 def find_boundaries(messages: Sequence[Message], vectors: Vectors) -> list[int]:
-    """Find the messages that open a new segment.
-
-    Args:
-        messages: The conversation, n messages in order.
-        vectors: A vector per message, shape (n, d).
-
-    Returns:
-        Their positions, ascending; never 0.
-    """
+    """Positions of those of n messages that open a new segment, ascending, never 0; vectors have shape (n, d)."""
     # 1. Evidence before every message but the first.
     pauses = _pauses(messages)
     phrases = _phrases(messages)
@@ -118,12 +102,8 @@ def _phrases(messages: Sequence[Message]) -> list[float]:
 def cohesion_falls(messages: Sequence[Message], vectors: Vectors) -> list[float]:
     """Score the fall of cohesion at each place: the messages around it are alike within the sides, unlike across.
 
-    Args:
-        messages: The conversation, n messages in order.
-        vectors: A vector per message, shape (n, d).
-
-    Returns:
-        Evidence for a boundary before each message but the first, 0 or more; n - 1 numbers.
+    Takes n messages and their vectors, shape (n, d); gives the evidence for a boundary, 0 or more, before each message
+    but the first.
     """
     import numpy as np
 
@@ -168,9 +148,8 @@ def _shared_words(messages: Sequence[Message]) -> Vectors:
         for term, number in count.items():
             weights[row, columns[term]] = (1 + math.log(number)) * math.log((len(messages) + 1) / spread[term])
     lengths = np.linalg.norm(weights, axis=1, keepdims=True)
-    weights = np.divide(weights, lengths, out=weights, where=lengths > 0)
-    shared: Vectors = weights @ weights.T
-    return shared
+    np.divide(weights, lengths, out=weights, where=lengths > 0)
+    return weights @ weights.T
 
 
 _DIGIT = re.compile(r"\d")
@@ -185,10 +164,8 @@ STRONGER: Final = 0.4  # 0.2 + 0.4 is the level "high"
 WEAKER: Final = 0.3  # 0.2 + 0.4 + 0.3 is the level "extremely high"
 ENOUGH_KNOWN: Final = 3  # with fewer known episodes nobody knows what is usual, and nothing is new
 
-USUAL_DISTANCE: Final = 0.5
-"""Up to so many standard deviations farther from the nearest known episode than these are from their own nearest,
-nothing is new; half of all segments are within."""
-
+# distance from the nearest known episode, beyond the usual one among these, in standard deviations
+USUAL_DISTANCE: Final = 0.5  # up to here nothing is new; half of all segments are within
 STRANGE_DISTANCE: Final = 2.5  # from here on everything is; one in fifty segments is
 LEAST_DEVIATION: Final = 0.05  # of cosines; less tells nothing: those of episodes that are all alike deviate by chance
 LIFE_EVENT: Final = 1.0  # the mention of a rare event is notable by itself
@@ -201,15 +178,12 @@ FULL_EMPHASIS: Final = 0.8  # from this part on emphasis counts in full
 
 
 def surprises(stretches: Sequence[Sequence[Message]], vectors: Vectors, known: Vectors) -> list[float]:
-    """Rate the surprise of each stretch, in order; each is known when the next is rated.
+    """Rate the surprise of each stretch, 0 to 1, in order; each is known when the next is rated.
 
     Args:
         stretches: The messages of each, n in all.
-        vectors: A vector per message of all stretches together, shape (n, d).
+        vectors: A vector per message, shape (n, d).
         known: A vector per known episode, shape (k, d); with k = 0 the first stretch is ordinary.
-
-    Returns:
-        A surprise per stretch, 0 to 1.
     """
     found = []
     before = [_direction(vector) for vector in known]
@@ -240,14 +214,9 @@ def language(stretch: Sequence[Message]) -> float:
 
 
 def novelty(centre: Vector, known: Sequence[Vector]) -> float:
-    """Rate the distance of a stretch from the nearest known episode, relative to the distances among these.
+    """Rate, 0 to 1, how far a stretch is from the nearest known episode, relative to the distances among these.
 
-    Args:
-        centre: Unit vector of the stretch, shape (d,).
-        known: Unit vectors of the known episodes, each of shape (d,).
-
-    Returns:
-        0 to 1; 0 where too few episodes are known.
+    Takes unit vectors of shape (d,); gives 0 if too few episodes are known.
     """
     import numpy as np
 

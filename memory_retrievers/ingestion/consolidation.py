@@ -6,7 +6,7 @@ came from; should an episode or a fact have changed meanwhile, nothing of it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate, chain, zip_longest
@@ -40,10 +40,7 @@ if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vectors
 
 BATCH: Final = 10  # number of episodes in one prompt; more would crowd the model's context
-
-BATCH_CHARACTERS: Final = 60_000
-"""Largest number of characters of messages in one prompt, about 15,000 tokens, unless a single episode has more."""
-
+BATCH_CHARACTERS: Final = 60_000  # of messages in one prompt, about 15,000 tokens, unless a single episode has more
 NEAREST: Final = 5  # number of the nearest facts that a new one is compared with
 FACTS_PER_EPISODE: Final = 20  # number of known facts looked up for each episode (specification §2.15)
 
@@ -121,9 +118,13 @@ class FactConsolidator:
         schema = answer_type(tuple(self._settings.categories))
         question = user_prompt(known, episodes, zone=self._retriever.zone)
         answer = with_checks(self._language_model).generate(system_prompt(self._settings), question, schema)
-        changes = parse_changes(answer.facts, known=known, episodes=episodes, scope=scope)
-        admitted = (change.admitted_by(self._store.admitted) for change in changes)
-        return [change for change in admitted if change is not None]
+        changes: list[FactChange] = []
+        for change in parse_changes(answer.facts, known=known, episodes=episodes, scope=scope):
+            if change.draft is None:
+                changes.append(change)
+            elif (draft := self._store.admitted(change.draft)) is not None:
+                changes.append(replace(change, draft=draft))
+        return changes
 
     def _planned(self, proposals: Sequence[FactChange], known: Sequence[SemanticMemory], scope: str) -> FactWrites:
         """Plan the writes for the proposals of a model, given the facts as they are now.
@@ -227,7 +228,8 @@ class FactConsolidator:
 
     def _require_unchanged(self, plan: FactWrites, episodes: Sequence[EpisodicMemory]) -> None:
         ledger = self._store.ledger
-        if not all(ledger.get(scope=fact.scope, id=fact.id) == fact for fact in plan.touched):
+        touched = (fact for fact, _ in (*plan.learned_again.values(), *plan.leaving))
+        if not all(ledger.get(scope=fact.scope, id=fact.id) == fact for fact in touched):
             raise _OvertakenError
         leaving = {fact.id for fact, _ in plan.leaving}
         drafts = list(map(as_new, plan.new.values()))
@@ -277,12 +279,6 @@ class FactWrites:
     learned_again: dict[str, tuple[SemanticMemory, tuple[str, ...]]] = field(default_factory=dict)  # by id
     leaving: list[tuple[SemanticMemory, str | None]] = field(default_factory=list)
     placed: list[str] = field(default_factory=list)  # for each draft so far, the id of what holds its fact
-
-    @property
-    def touched(self) -> Iterator[SemanticMemory]:
-        """The known facts that the plan relies on."""
-        yield from (fact for fact, _ in self.learned_again.values())
-        yield from (fact for fact, _ in self.leaving)
 
     def place(self, draft: SemanticDraft, existing: SemanticMemory | int) -> str:
         """Place a draft by what was found for it, and give the id of what holds then."""

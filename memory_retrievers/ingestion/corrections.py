@@ -25,9 +25,7 @@ ELLIPTICAL: Final = 2  # a message of at most so many terms that say something a
 BARE_LENGTH: Final = 40  # characters of a sentence that may be a scrap of one
 CHOOSING: Final = 3  # a preference of at most so many terms does not say what it is about
 
-LINKED: Final = 3
-"""So many messages before it, of those that say something, a correction may take back, whatever words they have."""
-
+LINKED: Final = 3  # messages before it that say something which a correction may take back, whatever their words
 REACH: Final = 20  # so many messages before it a correction may take back by a word that both have
 MOST_NEEDED: Final = 150  # sentences that one may need: more have no room in a summary, however short they are
 CONTEXT: Final = 3  # at most so many messages before the last are shown with it, where each answers the one before

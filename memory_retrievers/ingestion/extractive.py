@@ -21,27 +21,17 @@ SUMMARY_LENGTH: Final = 300  # characters of a summary: two or three sentences, 
 TITLE_LENGTH: Final = 60  # characters of a title: a headline on one line
 EARLIER: Final = " Earlier: "  # between what was settled last and what was said before it
 
-END_SHARE: Final = 0.3
-"""What was settled last takes at most so much of a summary, unless its last sentence alone is longer."""
-
+END_SHARE: Final = 0.3  # share of a summary for what was settled last, unless its last sentence alone is longer
 FREQUENCY_IN_SUMMARIES: Final = 0.5
-"""How much it counts for a sentence that its words are said often: at 0 what is kept is what was rare, at 1 what was
-said over and over. The power of the logarithm of their number."""
-
+"""Power of the logarithm of how often a word is said: 0 keeps what is rare, 1 what is said over and over."""
 LENGTH_EXPONENT: Final = 0.75
-"""How much its length counts against a sentence of a summary. At 1 scraps win, at 0 the longest does; measured by how
-many questions find a conversation by its summary."""
-
+"""How much its length counts against a sentence of a summary: at 1 scraps win, at 0 the longest. Chosen by how many
+questions find a conversation by its summary."""
 PHRASE_WORDS: Final = 3  # longer runs of words are clauses, not names of things
 READ_LENGTH: Final = 10_000  # characters of a message that are read: a pasted file must not keep everybody waiting
-
-READ_SENTENCES: Final = 30
-"""Sentences of a message that are looked at, from both ends: each may take back any of those before it."""
-
+READ_SENTENCES: Final = 30  # sentences of a message that are read, from both ends: each may take back those before it
 SPEAKER_LENGTH: Final = 40  # a longer name of a speaker is cut, to leave room for what was said
-
-AFTER_DETERMINER: Final = 2.0
-"""A phrase after "the", "my" and the like, or with a capital letter, names a thing: it weighs twice."""
+AFTER_DETERMINER: Final = 2.0  # weight of a phrase that names a thing: after "the" or "my", or with a capital letter
 
 _BEFORE_NOUNS = "a an the my your his her our their this that these those some any new"
 _DETERMINERS: Final = frozenset(_BEFORE_NOUNS.split())
@@ -154,7 +144,9 @@ def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] 
     said = _sentences(messages)
     needed = needed_with(said)
     settled = settled_last(said)
-    first = _fitting_end(said, sorted({*settled}.union(*(needed[place] for place in settled))))
+    first = sorted({*settled}.union(*(needed[place] for place in settled)))
+    while len(first) > 1 and len(_joined(said, first)) > SUMMARY_LENGTH * END_SHARE:
+        first.pop(0)  # the very last stays in any case
     end = _joined(said, first)
     room = SUMMARY_LENGTH - len(end) - len(EARLIER)
     rest = _joined(said, _rest(said, first, needed, room=room, background=background))
@@ -170,8 +162,9 @@ def retold(messages: Sequence[Message]) -> dict[str, object]:
 
 def _sentences(messages: Sequence[Message]) -> list[Sentence]:
     return [
-        Sentence(_speaker(message.role), line, number)
+        Sentence(name[:1].upper() + name[1:], line, number)
         for number, message in enumerate(readable(messages))
+        for name in [_cut(one_line(message.role), SPEAKER_LENGTH)]
         for line in _read([line for line in map(one_line, sentences(message.content)) if line])
     ]
 
@@ -186,14 +179,6 @@ def _read(lines: list[str]) -> list[str]:
     between = (Sentence("", line, 0) for line in lines[half:-half])
     kept = [each.text for each in between if each.takes_back or each.corrects or each.preferred][-half:]
     return [*lines[: half - len(kept)], *kept, *lines[-half:]]
-
-
-def _fitting_end(said: Sequence[Sentence], settled: Sequence[int]) -> list[int]:
-    """Of the sentences that settle the end the last ones, as far as there is room; the very last in any case."""
-    fitting = list(settled)
-    while len(fitting) > 1 and len(_joined(said, fitting)) > SUMMARY_LENGTH * END_SHARE:
-        fitting.pop(0)
-    return fitting
 
 
 def _rest(
@@ -271,7 +256,8 @@ def _phrases(texts: Sequence[str], rarity: Mapping[str, float], speakers: set[st
             runs = list(_runs_of_words(text, speakers))
         for phrase, names_thing in runs:
             terms = set(analyze(phrase))
-            if not terms or len(phrase) > TITLE_LENGTH or _is_date(phrase):
+            is_date = all(word in PERIOD_WORDS for word in re.findall(r"[^\W\d_]+", plain(phrase)))  # as "12 March"
+            if not terms or len(phrase) > TITLE_LENGTH or is_date:
                 continue
             weight = math.fsum(sorted(rarity.get(term, 0.0) for term in terms)) / math.sqrt(len(terms))
             weight *= AFTER_DETERMINER if names_thing else 1.0
@@ -377,11 +363,6 @@ def _run_within(text: str, terms: frozenset[str]) -> str:
     """The longest run of words that have no other terms."""
     runs = groupby(text.split(), key=lambda word: {*analyze(word)} <= terms)
     return max((" ".join(run) for within, run in runs if within), key=lambda run: len(analyze(run)), default="")
-
-
-def _speaker(role: str) -> str:
-    name = _cut(one_line(role), SPEAKER_LENGTH)
-    return name[:1].upper() + name[1:]
 
 
 def _cut(text: str, length: int) -> str:

@@ -7,7 +7,7 @@ can name only what was shown.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from enum import StrEnum
@@ -136,11 +136,13 @@ class FactAnswer(Answer):
 
 def _usable(value: object) -> object:
     """The first entries, without those that name no action: one of them must not spoil the rest."""
-    return [each for each in value if _is_usable(each)][:MAX_FACTS] if isinstance(value, list | tuple) else value
-
-
-def _is_usable(value: object) -> bool:
-    return isinstance(value, FactAnswer) or (isinstance(value, Mapping) and _folded(value.get("action")) in set(Action))
+    if not isinstance(value, list | tuple):
+        return value
+    return [
+        each
+        for each in value
+        if isinstance(each, FactAnswer) or (isinstance(each, Mapping) and _folded(each.get("action")) in set(Action))
+    ][:MAX_FACTS]
 
 
 class ConsolidationAnswer(Answer):
@@ -221,13 +223,6 @@ class FactChange:
     draft: SemanticDraft | None = None  # the new fact, if there is one
     sources: tuple[str, ...] = ()  # the ids of the episodes it was learned from
 
-    def admitted_by(self, admit: Callable[[SemanticDraft], SemanticDraft | None]) -> FactChange | None:
-        """The change with its new fact as it may be stored; None if it may not, and so nothing is to change."""
-        if self.draft is None:
-            return self
-        draft = admit(self.draft)
-        return None if draft is None else replace(self, draft=draft)
-
 
 def parse_changes(
     answers: Sequence[FactAnswer], *, known: Sequence[SemanticMemory], episodes: Sequence[EpisodicMemory], scope: str
@@ -272,19 +267,16 @@ def resolve_conflicts(proposals: Sequence[FactChange], *, active: Mapping[str, S
 
     An update of a fact that does not hold is a new fact; nothing else can happen to one.
     """
-    possible = [_possible(proposal, active) for proposal in proposals]
+    possible: list[FactChange] = []
+    for each in proposals:
+        if each.action is Action.NEW or each.target in active:
+            possible.append(each)
+        elif each.action is Action.UPDATE:
+            possible.append(replace(each, action=Action.NEW, target=None))
     best: dict[str, FactChange] = {}
     for change in possible:
-        if change is not None and change.target is not None:
+        if change.target is not None:
             rival = best.setdefault(change.target, change)
             if _PRIORITY.index(change.action) < _PRIORITY.index(rival.action):
                 best[change.target] = change
-    return [
-        change for change in possible if change is not None and (change.target is None or best[change.target] is change)
-    ]
-
-
-def _possible(proposal: FactChange, active: Mapping[str, SemanticMemory]) -> FactChange | None:
-    if proposal.action is Action.NEW or proposal.target in active:
-        return proposal
-    return replace(proposal, action=Action.NEW, target=None) if proposal.action is Action.UPDATE else None
+    return [change for change in possible if change.target is None or best[change.target] is change]

@@ -35,11 +35,11 @@ def due_reviews(
 ) -> dict[MemoryKey, Rating]:
     """Ask the judge about the memories that are due for a review; nothing is written.
 
-    Memories that are deleted, expired, reviewed since or less than a day before, and those that never fade, are left
-    out. If none remains, the judge is not asked.
+    Memories that are deleted, expired, reviewed since or too recently, or never fade, are left out. If none remains,
+    the judge is not asked.
 
     Args:
-        store: Store to read the memories from.
+        store: Store of the memories.
         job: The retrievals to judge, and the messages around them.
         judge: Rates the memories.
         settings: ``min_days``, the least number of days between reviews that count.
@@ -69,18 +69,15 @@ def by_memory(reviews: Sequence[PendingReview]) -> Mapping[MemoryKey, tuple[str,
 def apply(
     store: MemoryStore, ratings: Mapping[MemoryKey, Rating], *, reviewed_at: datetime, min_days: int
 ) -> tuple[tuple[MemoryKey, Rating], ...]:
-    """Write down what the ratings do to their memories, inside the caller's transaction.
+    """Apply ratings inside the caller's transaction; return the memories that changed, with the rating of each.
 
-    A memory that has gone or was reviewed since is left alone.
+    A memory that is gone or was reviewed since is left alone.
 
     Args:
         store: Store of the memories.
         ratings: How each has served.
         reviewed_at: The moment the review counts from.
-        min_days: Whole days since the review before, below which it does not count.
-
-    Returns:
-        The memories that were changed, with the rating of each.
+        min_days: Least number of whole days since the review before.
     """
     applied = []
     with store.ledger.transaction(*{key.scope for key in ratings}):
@@ -236,14 +233,8 @@ from 0.50 up, what was used from 0.32 to 0.44, and everything else below 0.19.""
 
 GOOD_FROM: Final = 0.25  # from this share on a memory was visibly used: halfway between what was and what was not
 
-HARD_FROM: Final = 0.15
-"""Below this share an answer contains nothing of a memory; above, it is about the same subject in other words."""
-
-ASKED_SHARE: Final = 0.5
-"""Share of a search's words from which on a message is taken for the one that the search arose from."""
-
-_ASSISTANT: Final = "assistant"
-
+HARD_FROM: Final = 0.15  # below this share an answer has nothing of a memory; above, the same subject in other words
+ASKED_SHARE: Final = 0.5  # share of a search's words from which a message is taken for the one that led to it
 _SPEAKERS: Final = "user assistant"  # words that are common in summaries, so they are never specific to a memory
 
 
@@ -312,7 +303,8 @@ class OfflineJudge:
         for row, memory in enumerate(judged):
             positions = [said.index(answer) for answer in answers[memory.id]]
             meaning = max(0.0, float(cosines[row, positions].max()))
-            wording = _carried(own_words[memory.id], answers[memory.id])
+            words, terms = own_words[memory.id], frozenset[str]().union(*map(_terms, answers[memory.id]))
+            wording = len(terms & words) / len(words) if words else 0.0
             ratings[memory.id] = rating_of((wording + meaning) / 2)
         return ratings
 
@@ -350,15 +342,9 @@ def _own_words(memories: Sequence[ReviewedMemory], conversation: Sequence[Messag
     return {id: frozenset(term for term in its if owners[term] == 1) - elsewhere for id, its in terms.items()}  # noqa: A001
 
 
-def _carried(words: Collection[str], answers: Sequence[str]) -> float:
-    """Share of the words that are in the answers; 0 without words."""
-    said = frozenset[str]().union(*map(_terms, answers))
-    return len(said.intersection(words)) / len(words) if words else 0.0
-
-
 def _terms(text: str) -> frozenset[str]:
     return frozenset(analyze(text))
 
 
 def _is_answer(message: Message) -> bool:
-    return message.role.lower() == _ASSISTANT
+    return message.role.lower() == "assistant"

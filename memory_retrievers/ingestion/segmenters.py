@@ -19,9 +19,7 @@ from memory_retrievers.text.analysis import one_line, quote
 
 SurpriseLevel: TypeAlias = Literal["low", "high", "extremely_high"]
 
-MAX_TITLE_LENGTH: Final = 300
-"""5 to 15 words are asked for; what is longer is cut, so that an answer without end does not reach the store."""
-
+MAX_TITLE_LENGTH: Final = 300  # 5 to 15 words are asked for; an answer without end does not reach the store
 MAX_SUMMARY_LENGTH: Final = 1_000  # at most 50 words are asked for; likewise
 
 SYSTEM_PROMPT = """\

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.sql.conversations import SQLConversations
 
 
-LONGEST_SLEEP: Final = 60.0
-"""Seconds between two looks at the clock, at most; a clock may be set, and a laptop may sleep."""
-
+LONGEST_SLEEP: Final = 60.0  # seconds between two looks at the clock, at most: a clock may be set, a laptop may sleep
 FIRST_PAUSE: Final = 5.0
 LONGEST_PAUSE: Final = 600.0
 """Seconds for which what failed is left alone; the pause doubles with every failure in a row."""
@@ -141,12 +139,9 @@ class Worker:
                 _logger.warning("messages could not be processed and stay queued: %s", kinds)
 
     def _work(self, failures: list[Exception]) -> float:
-        """Do what is due: in every scope, then what concerns all; what failed is left alone, and holds up nobody.
+        """Do what is due in every scope, then what concerns all; give the least pause until the next look, in seconds.
 
-        A conversation that fails rests by itself: others of its scope may be those of other people.
-
-        Returns:
-            How many seconds have to pass before it is looked for again, which is some if that has failed.
+        What failed is left alone and holds up nobody: other conversations of its scope may be those of other people.
         """
         pipeline, before, least = self._pipeline, self._failed, FIRST_PAUSE
         with noting(failures):
@@ -164,14 +159,7 @@ class Worker:
     def _try(
         self, what: _What, work: Callable[[], object], *, before: Mapping[_What, _Rest], failures: list[Exception]
     ) -> None:
-        """Do one thing, unless it rests, and let it rest if it fails.
-
-        Args:
-            what: What it is.
-            work: Does it.
-            before: What rested until now.
-            failures: Takes what fails.
-        """
+        """Do one thing, unless it rests by ``before``, and let it rest if it fails."""
         times, until = before.get(what, (0, 0.0))
         if until > time.monotonic():
             self._failed[what] = times, until
