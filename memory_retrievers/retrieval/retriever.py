@@ -332,7 +332,9 @@ def _pending_review(result: RetrievalResult) -> PendingReview:
     return PendingReview(
         scope=result.scope,
         query=result.query,
-        memories=tuple(hit.memory.key for hit in result.episodic if not hit.memory.is_open),
+        memories=tuple(
+            MemoryKey(scope=hit.memory.scope, id=hit.memory.id) for hit in result.episodic if not hit.memory.is_open
+        ),
         created_at=result.now,
     )
 
