@@ -22,12 +22,8 @@ if TYPE_CHECKING:  # importing the package loads no numpy
 Progress: TypeAlias = Callable[[int, int], None]
 """Called from time to time with how many memories are done, and of how many."""
 
-MAX_PROBLEMS: Final = 1_000
-"""So many problems are listed one by one; the rest are counted."""
-
-MOVING: Final = "moving"
-"""The note of a store that ``migrate`` fills; once the move is verified it is blank."""
-
+MAX_PROBLEMS: Final = 1_000  # problems that are listed one by one; the rest are counted
+MOVING: Final = "moving"  # the note of a store that ``migrate`` fills; once the move is verified it is blank
 HALF_MOVED: Final = (
     "a migrate into this store has not ended, and something may be missing: run the same migrate command again, which "
     "goes on where it was; where the old store is lost, export --incomplete saves what has come"

@@ -12,17 +12,10 @@ from typing import Annotated, Any, Final, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
-MAX_CONTENT_LENGTH = 1_000_000
-"""Characters in one message, summary, fact or title (specification §3.1)."""
-
-_SCANNED: Final = 2**20
-"""Bytes of JSON that are looked at in one piece."""
-
-MAX_ID_LENGTH: Final = 1_000
-"""Characters in an id, a name or a role."""
-
-MAX_ID_BYTES: Final = 2_000
-"""Bytes of the same in UTF-8: no index of PostgreSQL takes many more."""
+MAX_CONTENT_LENGTH = 1_000_000  # characters in one message, summary, fact or title (specification §3.1)
+_SCANNED: Final = 2**20  # bytes of JSON that are looked at in one piece
+MAX_ID_LENGTH: Final = 1_000  # characters in an id, a name or a role
+MAX_ID_BYTES: Final = 2_000  # bytes of the same in UTF-8: no index of PostgreSQL takes many more
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -59,7 +52,6 @@ def iso(time: datetime) -> str:
 
 
 NAIVE: Final = "has no time zone: give datetime(..., tzinfo=UTC), or ISO 8601 text, which is in UTC without one"
-"""What is said of a ``datetime`` that may mean any moment of a day."""
 
 
 def _aware(value: object) -> object:
@@ -215,8 +207,7 @@ class Value(BaseModel):
         return copied
 
 
-OWN_CATEGORY: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-"""Names that a category of one's own may have."""
+OWN_CATEGORY: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")  # names that a category of one's own may have
 
 
 class Category(StrEnum):

@@ -19,12 +19,8 @@ MinRelevance: TypeAlias = float | Literal["auto"]
 JsonScalar: TypeAlias = str | int | float | bool | None
 """What metadata are compared with: nested values are not."""
 
-MAX_FILTERS: Final = 16
-"""Tags, and keys of metadata, in one filter: each is a condition of its own on every memory of the scope."""
-
-MAX_FILTER_BYTES: Final = 1_000
-"""Bytes of a tag, key or value of a filter."""
-
+MAX_FILTERS: Final = 16  # tags, and keys of metadata, in one filter: each is a condition on every memory of the scope
+MAX_FILTER_BYTES: Final = 1_000  # bytes of a tag, key or value of a filter
 _LARGEST: Final = 2**63
 
 
@@ -116,10 +112,6 @@ class Filters:
             where=None if where is None else _WhereParser().parse(where),
         )
 
-    def let_through(self, memory: AnyMemory) -> bool:
-        """True if a memory meets every condition."""
-        return self.obstacle(memory) is None
-
     def obstacle(self, memory: AnyMemory) -> str | None:
         """The first filter that a memory does not pass, as the name of its option; None if it passes all."""
         moment = memory.start_at if isinstance(memory, EpisodicMemory) else memory.created_at
@@ -134,8 +126,7 @@ class Filters:
         return "where" if self.where is not None and not self.where.holds(memory) else None
 
 
-EVERYTHING: Final = Filters()
-"""No filter at all."""
+EVERYTHING: Final = Filters()  # no filter at all
 
 
 def parse_moment(name: str, given: object) -> datetime | None:
@@ -215,9 +206,7 @@ def equal(stored: object, sought: object) -> bool:
     return isinstance(stored, bool) == isinstance(sought, bool) and stored == sought
 
 
-MAX_CONDITIONS: Final = 32
-"""Conditions in one filter, each value of an ``in`` being one: each is looked at for every memory of the scope."""
-
+MAX_CONDITIONS: Final = 32  # conditions in one filter, each value of an ``in`` being one
 MAX_DEPTH: Final = 8
 
 Comparison: TypeAlias = Literal["eq", "gt", "gte", "lt", "lte"]
@@ -238,12 +227,9 @@ _FIELDS: Final = "metadata.KEY, tags, time and created_at"
 class Condition:
     """A comparison of a field with a value; ``ne``, ``in`` and ``nin`` are made of several."""
 
-    # what is compared. Of tags, ``eq`` is that one of them is the value; ``time`` is when a fact was made or an episode
-    # begun.
-    field: Field
+    field: Field  # what is compared: one of the tags, or as ``time`` when a fact was made or an episode begun
     key: str  # the key of metadata; empty for others
-    # how. Numbers are ordered among numbers and texts, by code point, among texts; nothing else is.
-    comparison: Comparison
+    comparison: Comparison  # how: numbers are ordered among numbers, texts by code point among texts, nothing else
     value: str | float | bool | datetime | None  # a text, number, true, false or None; of a time a moment in UTC
 
     def holds(self, memory: AnyMemory) -> bool:
@@ -306,7 +292,7 @@ class _WhereParser:
         self._left = MAX_CONDITIONS
 
     def parse(self, given: object, place: str = "where", *, depth: int = 1) -> Expression:
-        """The expression of an object: its conditions and combinations, which all hold.
+        """Parse an object, whose conditions and combinations must all hold.
 
         Args:
             given: The object.

@@ -55,7 +55,7 @@ class MemoryFilter:
         made = memory.created_at
         return (
             (self.tier is None or memory.tier is self.tier)
-            and self.narrowed.let_through(memory)
+            and self.narrowed.obstacle(memory) is None
             and (self.content_type is None or memory.content_type is self.content_type)
             and (self.created_after is None or made >= self.created_after)
             and (self.created_before is None or made <= self.created_before)
@@ -175,12 +175,9 @@ class MemoryEvent:
     fields: tuple[str, ...] = ()
 
 
-MOST_ACTOR: Final = 200
-"""Characters of a name that are kept."""
+MOST_ACTOR: Final = 200  # characters of a name that are kept
 
-acting: Final[ContextVar[tuple[Channel, str | None]]] = ContextVar(
-    "memory_retrievers_acting", default=(Channel.API, None)
-)
+acting = ContextVar[tuple[Channel, str | None]]("memory_retrievers_acting", default=(Channel.API, None))
 """The channel through which this context changes memories, and who does."""
 
 
@@ -227,8 +224,7 @@ class FoundMemory:
     """One hit of a search."""
 
     memory: AnyMemory  # the memory
-    # max(0, cosine) with the query, whichever list it was found in; 0 in a search by words alone, which embeds nothing
-    similarity: float
+    similarity: float  # max(0, cosine) with the query, whichever list found it; 0 in a search by words alone
     keyword_score: float | None  # its BM25 score, 0 or more; None in a semantic search
     combined_score: float | None  # what both lists gave it, 0 to 1; None but in a hybrid search
     score: float  # what it was ordered by: relevance, blended with importance

@@ -27,8 +27,7 @@ from memory_retrievers.models.fields import (
 from memory_retrievers.models.messages import Message, Said
 from memory_retrievers.models.scenes import SceneDetails
 
-KEY_MOMENT_SURPRISE = 0.7
-"""From this surprise on an episode counts as a key moment (specification §2.6)."""
+KEY_MOMENT_SURPRISE = 0.7  # from this surprise on an episode is a key moment (specification §2.6)
 
 
 class Kind(StrEnum):
@@ -102,8 +101,7 @@ class Origin(StrEnum):
     STORE = "store"
 
 
-PINNED_IMPORTANCE: Final = 0.5
-"""Importance from which on a memory whose importance was set by hand counts as pinned: that of a new memory."""
+PINNED_IMPORTANCE: Final = 0.5  # set by hand, from here on a memory counts as pinned: the importance of a new one
 
 
 class MemoryDraft(Value):
@@ -312,8 +310,7 @@ class SemanticMemory(_Stored, SemanticDraft):
     near: tuple[NearFact, ...] = ()
 
 
-ANSWER_FIELDS: Final = frozenset({"duplicate_of", "near"})
-"""Fields of a fact that only answers have."""
+ANSWER_FIELDS: Final = frozenset({"duplicate_of", "near"})  # fields of a fact that only answers have
 
 Draft: TypeAlias = EpisodicDraft | SemanticDraft
 AnyMemory: TypeAlias = EpisodicMemory | SemanticMemory

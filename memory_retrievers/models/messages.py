@@ -365,8 +365,7 @@ def messages_of(given: Iterable[MessageLike], *, name: str = "messages") -> tupl
         raise ValidationError.from_pydantic(error, within=name) from error
 
 
-MOST_NAMED: Final = 100
-"""Messages that are named in one call."""
+MOST_NAMED: Final = 100  # messages that are named in one call
 
 
 def named_messages(given: Iterable[MessageLike | str]) -> tuple[Message | str, ...]:

@@ -202,9 +202,7 @@ class Page:
 def page_of(memories: Sequence[AnyMemory], *, limit: int) -> Page:
     """Build a page of the first ``limit`` memories; one more shows that there is a next page."""
     shown = tuple(memories[:limit])
-    if len(memories) <= limit:
-        return Page(memories=shown, cursor=None)
-    return Page(memories=shown, cursor=position_cursor(shown[-1]))
+    return Page(memories=shown, cursor=None if len(memories) <= limit else position_cursor(shown[-1]))
 
 
 def position_cursor(memory: AnyMemory) -> str:

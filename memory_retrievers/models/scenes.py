@@ -10,16 +10,11 @@ from pydantic import BeforeValidator, Field
 
 from memory_retrievers.models.fields import DistinctTexts, Metadata, NonBlankText, ShortText, Value
 
-NEUTRAL: Final = "neutral"
-"""The emotion of a character of whom nothing else is known; it is never rendered."""
-
+NEUTRAL: Final = "neutral"  # the emotion of a character of whom nothing else is known; it is never rendered
 MOST_STARS: Final = 5
-MOST_SHIFTS: Final = 10
-"""So many changes of a character's emotion are kept."""
-
+MOST_SHIFTS: Final = 10  # changes of a character's emotion that are kept
 _LAST_PLACE: Final = 2**53 - 1
-SEQUENCE_STEP: Final = 1_000
-"""So many numbers are between the sequences of events that one message of a story and the next tell of."""
+SEQUENCE_STEP: Final = 1_000  # between the sequences of events of one message of a story and of the next
 
 
 class EventType(StrEnum):

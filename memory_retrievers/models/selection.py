@@ -26,20 +26,11 @@ TURN: Final = "turn"
 ITEM: Final = "item"
 """The field of passages that are one text of a store's item; ``item 1`` is the part of its second."""
 
-MAX_LENGTH_ERROR: Final = 1e-3
-"""How far a vector may be from unit length; single precision is off by a millionth."""
-
-MOST_TOKEN_BYTES: Final = 16_384
-"""Bytes that the token vectors of a text may take; those of the bundled embedder take 4,096."""
-
-TOKEN_CHARACTERS: Final = 1_000
-"""Characters of a text that its token vectors may be of: the bundled embedder keeps 64, some 600 characters."""
-
-TOKEN_WIDTHS: Final = {"all-MiniLM-L6-v2-int8": 64}
-"""Bytes of one token vector, by embedder, where that is known without asking it."""
-
-WHOLE: Final = -1
-"""The place of a passage that stands for its memory as a whole."""
+MAX_LENGTH_ERROR: Final = 1e-3  # how far a vector may be from unit length; single precision is off by a millionth
+MOST_TOKEN_BYTES: Final = 16_384  # bytes that the token vectors of a text may take; the bundled embedder's take 4,096
+TOKEN_CHARACTERS: Final = 1_000  # characters that token vectors may be of; the bundled embedder's 64 are some 600
+TOKEN_WIDTHS: Final = {"all-MiniLM-L6-v2-int8": 64}  # bytes of one token vector, of embedders that need not be asked
+WHOLE: Final = -1  # the place of a passage that stands for its memory as a whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +41,10 @@ class Selection:
     kind: Kind  # which kind of memory
     now: datetime  # memories that expired by then are invisible
     include_child_scopes: bool = False  # also search every scope below ``scope``
-    # also search the messages of episodes, where they are indexed, and not only what stands for a memory as a whole
-    every_passage: bool = False
+    every_passage: bool = False  # also search the messages of episodes, where they are indexed
     every_field: bool = False  # also search the fields of the items of a store one by one
     category: Category | None = None  # only facts of this category
-    # what held at that moment: facts that were valid then, and episodes that had begun. None is what holds now.
-    as_of: datetime | None = None
+    as_of: datetime | None = None  # facts valid at that moment, and episodes begun by then; None is what holds now
     tier: Tier | None = None  # only memories of this tier
     filters: Filters = EVERYTHING  # only memories that pass these
     content_type: ContentType | None = None  # only memories whose text is this
@@ -96,11 +85,9 @@ class Embedded(NamedTuple):
     """A text as an embedder sees it."""
 
     vector: Vector  # its unit vector, shape (d,)
-    # the vectors of its tokens, int8, one after another; None if the embedder gives none
-    tokens: bytes | None = None
+    tokens: bytes | None = None  # the vectors of its tokens, int8, one after another; None if the embedder gives none
     words: tuple[str, ...] = ()  # the word that each token is of, folded; only for questions
-    # the search terms of each of these words; worked out by the store, no matter to an embedder
-    terms: tuple[tuple[str, ...], ...] = ()
+    terms: tuple[tuple[str, ...], ...] = ()  # the search terms of each of these words, which the store works out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +198,7 @@ class Layout:
 
     @cached_property
     def is_counted(self) -> NDArray[np.bool_]:
-        """Mask of the passages that say what their memory says: its messages, or all where it has none; shape (n,)."""
+        """Mask of the passages that say what their memory says: its messages, or all if it has none; shape (n,)."""
         holding = self.groups[self.is_message]
         has_messages = self.is_first[self.starts]
         has_messages[:] = False

@@ -18,8 +18,7 @@ from memory_retrievers.models.selection import ProjectedPassage
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Embedded, Vector
 
-HELD_UNTIL: Final = "writers_held_until"
-"""Note of a store: until when nobody stores vectors, in seconds since 1970."""
+HELD_UNTIL: Final = "writers_held_until"  # note of a store: until when nobody stores vectors, in seconds since 1970
 
 
 class QueuedMessage(NamedTuple):
@@ -146,16 +145,12 @@ class Unwritten:
     gone: tuple[str, ...]  # the ids in the collection of memories that are gone
 
 
-PROBE: Final = "The quick brown fox jumps over the lazy dog."
-"""The fixed sentence by whose vector an embedder is known again."""
-
-_FIRST: Final = 16
-"""So many numbers of the vector are all that older stores and exports know; of a sparse vector they may all be 0."""
+PROBE: Final = "The quick brown fox jumps over the lazy dog."  # by whose vector an embedder is known again
+_FIRST: Final = 16  # numbers of the vector that older stores and exports know; of a sparse vector they may all be 0
 _SUMS: Final = 64
 """A power of two, and not 16. The cosine of two lists of sums is that of the vectors within (1 - cosine²) / 8, one
 standard deviation; the list takes 0.6 kB, and a whole vector of 4,096 numbers would take 50 kB at every search."""
-_PROBE_MIN_COSINE: Final = 0.95
-"""Quantised models vary a little between processors; another model is nowhere near."""
+_PROBE_MIN_COSINE: Final = 0.95  # quantised models vary a little between processors; another model is nowhere near
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +159,9 @@ class Fingerprint:
 
     embedder_id: str  # its name
     dimension: int  # how many numbers its vectors have
-    # what is noted of the vector: sums of all its numbers, each time with other signs, or the vector itself where it is
-    # short; None if an older version took the fingerprint
+    # sums of all numbers of the vector, each with other signs, or a short vector itself; None of an older version
     sums: tuple[float, ...] | None
-    # its first numbers, which older versions noted instead; None if only ``sums`` are known
-    first: tuple[float, ...] | None
+    first: tuple[float, ...] | None  # its first numbers, which older versions noted; None if only ``sums`` are known
 
     @classmethod
     def of(cls, embedder_id: str, vector: Vector) -> Fingerprint:

@@ -1,16 +1,15 @@
 """Selection within a token budget: as much expected evidence as fits.
 
-What could be rendered is a list of steps: a fact, the summary of an episode, one of its messages, all of its messages.
-Each has a value, the evidence that a line of it is expected to bring, and the best are taken first:
+A step renders a fact, the summary of an episode, one of its messages or all of them. Its value is the evidence expected
+of one of its lines; the best steps are taken first:
 
-- a fact, its score;
-- a message, the score of the passage that matched, a little less for every better one of the same episode; a message
-  that is in no passage comes last;
-- the summary of an episode, half of what its best message has, or half of the episode's score where none matched;
-- all the messages of an episode where none is known to match, the other half, spread over their lines.
+- a fact has its score;
+- a message has the score of the passage that matched, a little less for each better one of its episode; a message in no
+  passage comes last;
+- a summary has half the value of the best message, or half the episode's score if none matched;
+- all messages of an episode without a match share the other half.
 
-Lines are weighed as lines, not by their length: on conversations, long turns hold more of what is asked for, so
-dividing by the cost finds less. The tokens are those of the whole text, counted by whoever asks.
+The length of a line does not count: long turns hold more of what is asked for, so dividing by cost finds less.
 """
 
 from __future__ import annotations
@@ -65,8 +64,7 @@ def steps(
         facts: In rank order.
         episodes: In rank order.
         detail: How deep an episode may be rendered.
-        turns: Those of the episodes, as :func:`~memory_retrievers.retrieval.excerpts.matched_turns` gives
-            them.
+        turns: Matched turns of the episodes.
     """
     of_episodes: list[list[MatchedTurn]] = [[] for _ in episodes]
     for turn in turns:
@@ -86,12 +84,12 @@ def fitted(
     token_counter: Callable[[str], int],
     max_tokens: int,
 ) -> str:
-    """The block of the best steps that fit; never more tokens than ``max_tokens``, nothing at all where none fits.
+    """Render the best steps that fit: at most ``max_tokens`` tokens, and nothing if no step fits.
 
     Args:
         all_steps: Most valuable first.
-        block: Makes the text of a render plan.
-        token_counter: How many tokens a text is; of an empty text it is not asked.
+        block: Renders a plan.
+        token_counter: Counts the tokens of a text; not called for an empty one.
         max_tokens: The budget.
     """
     # 1. the longest beginning of the list that fits

@@ -31,34 +31,22 @@ if TYPE_CHECKING:
 _MEASURED_WHOLE: Final = 20_000
 """Up to so many passages all are measured where a few are asked for: the same product rounds the same way."""
 
-_READ_WHOLE: Final = 20_000
-"""Up to so many passages all are scored where there is no snapshot and the database is read for every search."""
-
-_READINGS: Final = 2
-"""So often passages are read where there is no snapshot, if one is replaced by another between two statements."""
-
-_LATIN_CHARACTER: Final = 3
-_WIDE_CHARACTER: Final = 18
-"""Bytes that a character of a text takes with the hashes of its terms; in Chinese it is in two of them."""
+_READ_WHOLE: Final = 20_000  # up to so many passages all are scored without a snapshot, from the database
+_READINGS: Final = 2  # attempts to read passages without a snapshot, if one is replaced between two statements
+_LATIN_CHARACTER, _WIDE_CHARACTER = 3, 18
+"""Bytes of a character with the hashes of its terms; a Chinese one is in two of them."""
 
 MadeT = TypeVar("MadeT")
 
 ReadTexts: TypeAlias = Callable[[Sequence[int]], Mapping[int, str]]  # reads the texts of passages by their ids
-
 ReadTimes: TypeAlias = Callable[[Sequence[int]], Mapping[int, int]]
 """Reads since when facts hold, in microseconds since 1970, by their rows."""
-
 ReadTokens: TypeAlias = "Callable[[Mapping[Kind, set[int]]], Mapping[Kind, Mapping[int, PassageTokens]]]"
 """Reads passages of each kind by their ids; those without token vectors are left out."""
 
 
 class PassageTokens:
-    """A passage by its tokens.
-
-    Attributes:
-        vectors: Their vectors, int8, one after another.
-        size: At most how many bytes it takes in memory, nearly.
-    """
+    """A passage by its tokens: ``vectors``, int8, one after another, and ``size``, about the most bytes it takes."""
 
     __slots__ = ("_said", "_text", "size", "vectors")
 
@@ -81,8 +69,7 @@ class QuestionTokens:
     """A question by its tokens."""
 
     vectors: bytes  # their vectors, int8, one after another
-    # the search terms of the word that each is of, which are one word itself if it is a stop word
-    terms: Sequence[Sequence[str]]
+    terms: Sequence[Sequence[str]]  # the search terms of the word of each; a stop word stands for itself
     read: ReadTokens  # reads the tokens of passages
 
 
@@ -97,12 +84,9 @@ class Candidates:
     lengths: Floats  # how many terms each passage has
     statistics: TermStatistics  # what the terms are weighed by
     is_whole: bool  # whether these are all passages that may be found
-    # the episodes among them that are still open, by row
-    open: Mapping[int, OpenEpisode] = field(default_factory=dict)
-    # the question by its tokens; None if the passages are not measured by them
-    tokens: QuestionTokens | None = None
-    # snapshot that the stored ones are of; None if they were read from the database
-    snapshot: ScopeSnapshot | None = None
+    open: Mapping[int, OpenEpisode] = field(default_factory=dict)  # those still open, by row
+    tokens: QuestionTokens | None = None  # the question, if passages are measured by its tokens
+    snapshot: ScopeSnapshot | None = None  # snapshot of the stored ones; None if the database was read
 
     def __len__(self) -> int:
         return len(self.layout.passages)
@@ -165,10 +149,10 @@ def read_candidates(
 
     Args:
         store: Store to search.
-        plan: The search plan: query, and a selection per kind.
+        plan: The search plan.
         vector: Embedding of the query, shape (d,).
-        settings: ``fusion`` decides between arrays and ranked lists; ``exact_limit`` is the scope size above which not
-            every passage is scored, and ``candidate_depth`` the number of passages that each index contributes then.
+        settings: ``fusion`` decides between arrays and ranked lists; in scopes larger than ``exact_limit`` each index
+            contributes ``candidate_depth`` passages.
     """
     if settings.fusion == "rrf":
         depth = settings.candidate_depth

@@ -56,15 +56,15 @@ def documents(
 ) -> list[MemoryDocument]:
     """Merge both kinds into one list by descending relevance; at equal relevance facts come first.
 
-    Whatever question found a memory, its document is the same, so that documents that several questions found can be
-    joined by their content. Only ``low`` and ``excerpts``, open episodes and scores depend on the question.
+    The document of a memory is the same for every question, so that those of several questions can be joined by their
+    content; only ``low``, ``excerpts``, open episodes and scores depend on it.
 
     Args:
         facts: In rank order.
         episodes: In rank order.
-        query: What was asked; of a list the ``excerpts`` are spread over more episodes.
-        detail: Which episodes bring their messages along. ``auto``: key moments, and episodes whose summary was made by
-            rules, in place of it; ``low`` and ``high`` as in specification §2.6; ``excerpts``: each those that match.
+        query: What was asked; if it asks for a list, ``excerpts`` are spread over more episodes.
+        detail: Which episodes bring their messages. ``auto``: key moments, and in place of a summary that was made by
+            rules; ``low`` and ``high`` as in specification §2.6; ``excerpts``: those that match.
         with_scores: Add :data:`SCORE_KEYS` to the metadata.
     """
     if detail is DetailLevel.EXCERPTS:
@@ -147,10 +147,10 @@ def find_documents(
 
     Args:
         memory: Memory to search.
-        query: Text to search for; of a longer one than the memory accepts, beginning and end.
+        query: Text to search for; only beginning and end of one that is longer than the memory accepts.
         scope: Scope to search.
-        k: Largest number of documents, 1 or more. More documents hold those of a smaller number, and may order them
-            otherwise: relevance falls with rank, so it depends on what is found behind as well.
+        k: Largest number of documents, 1 or more. A larger one adds documents and may order them otherwise, since
+            relevance falls with rank and so depends on what is found behind.
         detail: Level of detail of an episode's text.
         with_scores: Add scores and ranks to the metadata.
         max_tokens: Tokens of all texts together at most, see :func:`within`; None is no budget.
@@ -183,7 +183,7 @@ def within(
 
     Args:
         found: Best first.
-        max_tokens: Tokens of all texts together at most.
+        max_tokens: Largest number of tokens of all texts together.
         token_counter: Counts the tokens of a text.
     """
     kept: list[MemoryDocument] = []
@@ -206,9 +206,9 @@ def profile_block(memory: Memory, scope: str, *, token_counter: Callable[[str], 
     """What should always be known of a scope, between its tags, and the ids of its facts.
 
     Args:
-        memory: Whose profile it is.
-        scope: The scope.
-        token_counter: How long a text is.
+        memory: Memory to read.
+        scope: Scope of the profile.
+        token_counter: Counts the tokens of a text.
     """
     shown = memory.profile(scope).fitting(token_counter=token_counter)
     return between_tags(shown.to_markdown(max_tokens=None), tag=PROFILE_TAG), frozenset(fact.id for fact in shown.facts)

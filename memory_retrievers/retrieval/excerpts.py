@@ -25,20 +25,11 @@ REPETITION: Final = 0.985
 LIST_REPETITION: Final = 0.95  # the same where a list is asked for, of which each item may stand in another episode
 MOST_TURNS: Final = 30  # number of turns rendered without a budget: about 1,000 tokens, and most of what more would add
 
-LEAST_SHARE: Final = 0.5
-"""Least score of a rendered turn relative to the best one, except for the best turn of an episode."""
-
-MOST_TITLE: Final = 24
-"""Largest length of a title; longer ones are left out, and above turns those by rules: turns say more for tokens."""
-
-LONGEST_SHARE: Final = 2 / 3
-"""Share of a budget that a message may take whole: a log that does not fit would be found, and not told at all."""
-
-READ_LENGTH: Final = 20_000
-"""Characters of a message in which its parts are looked for: of a longer one, of its beginning and its end."""
-
+LEAST_SHARE: Final = 0.5  # least score of a rendered turn relative to the best, but for the best of its episode
+MOST_TITLE: Final = 24  # longest title shown, and above turns none by rules: turns say more for their tokens
+LONGEST_SHARE: Final = 2 / 3  # share of a budget that a message may take whole; a longer log would not be told at all
+READ_LENGTH: Final = 20_000  # characters of a message, from both ends, in which its parts are looked for
 GAP: Final = " … "  # what stands for the parts of a message that are left out
-
 _PART: Final = re.compile(r".{1,240}?(?:(?<=[.!?…])\s+|(?<=[。！？])|\n+|\Z)|.{240}", re.DOTALL)
 """A sentence or a line, or so many characters of a longer one; all of them together are the text."""
 
@@ -77,7 +68,7 @@ def best_excerpts(
     Args:
         facts: In rank order.
         episodes: In rank order.
-        turns: Those of the episodes, as :func:`matched_turns` gives them.
+        turns: Their matched turns.
     """
     chosen: dict[int, set[int]] = {place: set() for place in range(len(episodes))}
     for rank, turn in enumerate(turns):
@@ -96,13 +87,13 @@ def with_long_messages_cut(
     max_tokens: int,
     token_counter: Callable[[str], int],
 ) -> Sequence[RetrievedMemory[EpisodicMemory]]:
-    """The episodes, and of their messages that would fill a budget alone the parts that answer.
+    """Reduce messages that would fill a budget alone to the parts that answer.
 
     Args:
         episodes: In rank order.
         query: What was asked.
         max_tokens: The budget of the block.
-        token_counter: How many tokens a text is.
+        token_counter: Counts the tokens of a text.
     """
     most = int(max_tokens * LONGEST_SHARE)
 
@@ -163,10 +154,10 @@ def excerpt_block(
         facts: In rank order.
         episodes: In rank order.
         plan: Which of them to render; an episode without messages is rendered by its summary.
-        turns: Those of the episodes, as :func:`matched_turns` gives them.
+        turns: Matched turns of the episodes.
         zone: Time zone of the days; None is UTC.
-        fact_display_length: Longer facts are cut to this many characters, the last being ``…``; None renders facts as
-            specified: whole, and with the number of their sources even if that is 0.
+        fact_display_length: Largest length of a fact, cut by ``…``; None renders facts as specified: whole, and with
+            the number of their sources even if it is 0.
     """
     shown = [turn for turn in turns if turn.message in plan.episodes.get(turn.episode, ())]
     best = {turn.episode: turn.value for turn in reversed(shown)}

@@ -21,25 +21,18 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_BLOCK: Final = 65_536
-"""Numbers of a product: below the size at which BLAS wakes its threads, which go on spinning on another core."""
-
+_BLOCK: Final = 65_536  # numbers of a product for which BLAS does not wake its threads, which spin on another core
 _AMONG: Final = 64  # scores of which only the best is looked at first
-_SORTED: Final = 500  # so few scores are sorted sooner than looked at so
-
-_ALIGNED: Final = 64
-"""Columns of a block are so many or a multiple, so that each number is rounded as in the product as a whole."""
-
-_EQUAL: Final = 1e-9
-"""Values that differ by no more are equal: what roundings leave of a difference must not be scaled up to a whole."""
+_SORTED: Final = 500  # so few scores are sorted at once
+_ALIGNED: Final = 64  # columns of a block are a multiple, so that each number is rounded as in the whole product
+_EQUAL: Final = 1e-9  # values that differ by no more are equal: a rounding must not be scaled up to a whole
 
 
 def min_max(values: Floats, *, floor: float | None = None) -> Floats:
-    """Scale values so that the best is 1 and the worst nearly 0: by the share of one of them above it.
+    """Scale values so that the best is 1 and the worst is 1 / (n + 1), since being second of two says little.
 
-    Among many values that is the usual scaling by minimum and maximum; among few, the worst keeps something, since
-    being second of two says little. Values that are all equal are all 1, or 0 if they are at the floor, which is scaled
-    to 0 in place of the smallest if there is one. Shape (n,), n at least 1, in and out.
+    A ``floor`` is scaled to 0 in place of that. Equal values are all 1, or 0 at the floor. Shape (n,), n at least 1, in
+    and out.
 
     >>> min_max(np.array([0.2, 0.6])).tolist()
     [0.3333333333333333, 1.0]
@@ -176,9 +169,7 @@ def _weights_alone(candidates: Candidates) -> Floats:
 REPETITION: Final = "repetition"  # the stage that takes from the score of an episode that a newer one repeats
 _COMPARED: Final = 1_024  # episodes at most, the best, among which one is looked for that repeats another
 
-_NEARLY_THE_SAME: Final = 0.98
-"""Cosine of two messages that are worth reading: of the same words it is more, also where a model rounds."""
-
+_NEARLY_THE_SAME: Final = 0.98  # cosine from which two messages are read; of the same words it is more
 _WORDS: Final = re.compile(r"\w+")
 
 
@@ -188,12 +179,12 @@ def repeated(candidates: Candidates, scores: Floats, *, limit: int, texts: ReadT
     Args:
         candidates: The candidates.
         scores: Score of each passage, shape (n,), 0 or more.
-        limit: So many episodes that repeat no other are enough.
-        texts: Reads passages, of which only those are asked for that may be the same.
+        limit: Number of episodes that repeat no other which is enough.
+        texts: Reads passages that may be the same.
 
     Returns:
-        Mask of the passages that they are found by, shape (n,): the message that is repeated, those beside it and the
-        summary. None if there are none among the best.
+        Mask, shape (n,), of the repeated messages with those beside them and the summary; None if none are among the
+        best.
     """
     layout = candidates.layout
     are_stored = candidates.kept("stored messages", lambda: layout.is_message & (layout.passages > 0))

@@ -81,9 +81,9 @@ def by_tokens(
     """Let candidates be measured by the tokens of the question.
 
     Args:
-        store: Where their tokens are.
-        found: The candidates of each kind.
-        asked: The question with its tokens, one or more.
+        store: Store of their tokens.
+        found: Candidates of each kind.
+        asked: The question with at least one token.
     """
     assert asked.tokens  # noqa: S101 - else nothing is measured
     arrays = {kind: each for kind, each in found.items() if isinstance(each, Candidates)}
@@ -155,15 +155,11 @@ class BestMessages:
 def token_nearness(
     found: Mapping[Kind, tuple[Candidates, Floats, Sequence[int]]],
 ) -> dict[Kind, tuple[Floats, Floats, BestMessages | None]]:
-    """How much nearer the best passages of the first memories of each kind are, together, than the farthest of these.
+    """Measure by kind how much nearer the best passages of its first k memories are than those of the farthest.
 
-    Args:
-        found: n candidates of each kind, at least one, measured by tokens, with what all else gives each passage, shape
-            (n,), and the indexes of k memories, best first by all else; none where there is nothing to order.
-
-    Returns:
-        Shape (k,), 0 or more, how near its search terms alone are, or (0,), and the best messages if there are any, by
-        kind; without the kinds of which a passage has no token vectors yet.
+    Takes n candidates, at least one, with what all else gives each passage, shape (n,), and the indexes of the
+    memories, best first. Returns that gain, shape (k,), 0 or more; the nearness of the search terms alone, (k,) or
+    (0,); and the best messages, if any. Kinds of which a passage has no token vectors yet are left out.
     """
     measured: dict[Kind, tuple[list[NDArray[np.int64]], NDArray[np.int64], list[int]]] = {}
     for kind, (candidates, scores, first) in found.items():
@@ -189,10 +185,10 @@ def token_nearness(
 def _neighbours_near(
     candidates: Candidates, memories: Sequence[NDArray[np.int64]], read: Mapping[int, PassageTokens]
 ) -> Floats:
-    """Share of the question's pairs of neighbouring words, by idf, that are near each other in a passage of a memory.
+    """Share of the question's pairs of neighbouring words, by idf, that are near each other in a message; shape (k,).
 
-    That is of the best message among the given passages of each of k memories, shape (k,), 0 to 1. A word is there in
-    any of its forms. Nothing counts in a message too short for any two terms to be apart.
+    It is that of the best message among the given passages of each of k memories, 0 to 1. Any form of a word counts;
+    a message too short for two terms to be apart does not.
     """
     statistics, none = candidates.statistics, np.zeros(len(memories))
     words: dict[str, list[int]] = {}  # the rows of the forms of each that any passage has, in the order of the question
@@ -249,14 +245,14 @@ def max_sim(
 ) -> tuple[Floats, Floats]:
     """MaxSim of n texts, weighed by idf: shape (n,), 0 to 1; 0 for a text without tokens.
 
-    Beside it stands that of the question's search terms alone, of each text by itself; (0,) if it has none.
+    The second array is that of the question's search terms alone, for each text by itself; (0,) if it has none.
 
     Args:
         question: The question by its tokens.
-        texts: The token vectors of one or more passages of each text, best first; the texts best first by all else.
+        texts: Token vectors of one or more passages of each text, best first; the texts best first by all else.
         statistics: What its words are weighed by.
-        fade: The texts are forgotten as they age: a best passage that answers as that of a text before it does counts
-            as that one, so that it is age and use that order the two, and what else they say.
+        fade: Texts fade with age: a best passage that answers like that of an earlier text counts as that one, so that
+            age, use and what else they say order the two.
     """
     parts = [part for best, *others in texts for part in (best, b"".join(others))]
     if not any(parts):
@@ -283,10 +279,9 @@ def _vectors(tokens: Iterable[PassageTokens], question: QuestionTokens) -> list[
 def _nearest(
     question: QuestionTokens, parts: Sequence[bytes]
 ) -> tuple[Floats, NDArray[np.float32], NDArray[np.float32], list[int]]:
-    """Cosine of the nearest token of each of p parts to each of q tokens of the question: shape (p, q), or -1.
+    """Cosine of the nearest token of each of p parts to each of the question's q tokens: shape (p, q); -1 without any.
 
-    With it come the cosines of all t tokens, one or more, their unit vectors, and the p + 1 bounds of the parts among
-    them: shapes (t, q) and (t, d).
+    Also the cosines of all t tokens, (t, q), their unit vectors, (t, d), and the p + 1 bounds of the parts among them.
     """
     asked, width = len(question.terms), len(question.vectors) // len(question.terms)
     bounds = list(accumulate((len(part) // width for part in parts), initial=0))

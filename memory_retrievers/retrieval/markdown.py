@@ -51,13 +51,10 @@ _DEFAULT_WORDING = {
 def relative_time(moment: datetime, *, now: datetime, style: Style = "default") -> str:
     """Time from a moment to ``now`` in words, rounded to one unit.
 
-    The style ``default`` says "yesterday" and "last week" where ``humanize`` counts "a day ago" and "a week ago". What
-    lies in the future is a clock that runs fast, so ``default`` calls it "just now"; ``humanize`` says "in 2 days".
-
     Args:
-        moment: The moment to describe.
+        moment: The moment to describe; by default the future is "just now", as of a clock that runs fast.
         now: The moment to count from.
-        style: Wording, ``default`` or ``humanize``.
+        style: ``default`` says "yesterday" where ``humanize`` says "a day ago", and for the future "in 2 days".
 
     >>> from datetime import UTC
     >>> now = datetime(2026, 3, 3, 9, tzinfo=UTC)
@@ -94,16 +91,16 @@ class RenderPlan:
 
 
 def detailed_messages(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> frozenset[int]:
-    """Positions of the messages that a level renders of an episode: all or none, and of an open one its excerpts."""
+    """Positions of the messages that a level renders of an episode: all, none, or excerpts of an open one."""
     if episode.memory.is_open or shows_turns(episode, detail=detail):
         return _matching_messages(episode)
     return frozenset(range(len(episode.memory.messages)) if _shows_all(episode, detail) else ())
 
 
 def shows_turns(episode: RetrievedMemory[EpisodicMemory], *, detail: DetailLevel) -> bool:
-    """True if matching messages stand in place of the summary: at ``auto``, of one that was made by rules.
+    """True if matching messages stand in place of the summary: at ``auto``, if it was made by rules.
 
-    A key moment that the level renders whole keeps its summary, and so does an episode of which no message matched.
+    A key moment that is rendered whole keeps its summary, and so does an episode without a matching message.
     """
     if episode.memory.summary_by is not SummaryBy.RULES or detail is not DetailLevel.AUTO:
         return False
@@ -160,8 +157,7 @@ def markdown_block(
         episodes: In rank order.
         plan: Which of them to render, and how deep.
         now: The moment from which "2 days ago" is counted.
-        fact_display_length: Longer facts are cut to this many characters, the last being ``…``; None renders facts as
-            specified: whole, and with the number of their sources even if that is 0.
+        fact_display_length: As for ``excerpt_block``.
         by_turns: Positions of the episodes whose messages stand in place of their summary, dated.
     """
     stories = [
@@ -180,7 +176,7 @@ def two_sections(
     Args:
         facts: Lines.
         stories: Blocks of lines.
-        headings: That of the facts, and that of the episodes.
+        headings: Of the facts, and of the episodes.
     """
     sections = ("\n".join((f"## {headings[0]}", *facts)), "\n\n".join((f"## {headings[1]}", *stories)))
     return "\n\n".join(section for section, shown in zip(sections, (facts, stories), strict=True) if shown)
@@ -211,13 +207,13 @@ def recent_block(
 def profile_lines(
     facts: Sequence[SemanticMemory], *, display_length: int | None = None, zone: tzinfo | None = None
 ) -> list[str]:
-    """Render the facts of a profile in the order given, without anything that changes while they do not.
+    """Render the facts of a profile in the order given, as they stay while the facts do.
 
-    Those that may contradict each other, or name a day as "tomorrow", are dated.
+    Those that may contradict each other, or name a day such as "tomorrow", are dated.
 
     Args:
         facts: The facts.
-        display_length: Longer ones are cut to so many characters; None cuts none.
+        display_length: Largest length of a fact in characters; None cuts none.
         zone: Time zone of the days; None is UTC.
     """
     dated = {place for group in _contradictory(facts) for place in group}
@@ -237,13 +233,13 @@ def fact_lines(
 ) -> list[str]:
     """Render a line for each fact of the plan, in rank order; no line twice.
 
-    Facts that may contradict each other stand together, at the place of the best, in the order of time and dated; so
-    are those that name a day as "tomorrow" or "last year".
+    Facts that may contradict each other stand together, at the place of the best, in order of time and dated. Those
+    that name a day such as "tomorrow" are dated too.
 
     Args:
         facts: In rank order.
         plan: Render plan.
-        display_length: Longer facts are cut to so many characters; None renders as specified, each fact at its rank.
+        display_length: Largest length of a fact in characters; None renders as specified, each fact at its rank.
         zone: Time zone of the days; None is UTC.
     """
     if display_length is None:
@@ -255,7 +251,7 @@ def fact_lines(
 
 
 class ArrangedFacts(tuple[RetrievedMemory[SemanticMemory], ...]):  # noqa: SLOT001 - it remembers its order
-    """Facts in rank order, and the order in which a block tells them, found out once however often it is rendered."""
+    """Facts in rank order, and the order in which a block tells them, found once however often it is rendered."""
 
     @cached_property
     def ordered(self) -> list[tuple[int, bool]]:

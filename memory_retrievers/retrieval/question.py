@@ -128,19 +128,17 @@ class Question:
     asks_when: bool  # whether it asks for a time
     is_small_talk: bool  # whether it is a greeting, thanks or the like, which no memory bears on
     language: str | None = None  # its language other than English, if that is certain
-    # words for people and animals of whoever asks, in lower case: "wife" of "my wife"
-    relatives: tuple[str, ...] = ()
-    # whether it is in the first person, as "my wife", but for "How do I …?", or asks for a recommendation
-    is_personal: bool = False
+    relatives: tuple[str, ...] = ()  # words for people and animals of whoever asks, in lower case: "wife" of "my wife"
+    is_personal: bool = False  # whether it asks for a recommendation, or is in the first person, but for "How do I …?"
     asks_for_all: bool = False  # whether it asks for whatever is known of whoever asks
-    # whether it asks for what was talked about or done, last or at a time, and names nothing of it: "What did we talk
-    # about yesterday?" No words of its are in the answer
+    # whether it asks for what was talked about or done, last or at a time, with no words of the answer: "What did we
+    # talk about yesterday?"
     asks_what_was_said: bool = False
-    # if it asks for what was done, the times up to now that it names: what was told later of them answers it, too
-    behind: tuple[Period, ...] = ()
+    behind: tuple[
+        Period, ...
+    ] = ()  # if it asks for what was done, its times up to now; later messages may tell of them
     ahead: tuple[Period, ...] = ()  # the periods from today on that it names by the clock
-    # whether it asks for what there is then, and for nothing else: "What do I have tomorrow?"
-    asks_for_plans: bool = False
+    asks_for_plans: bool = False  # whether it asks for what there is then, and nothing else: "What do I have tomorrow?"
 
     @property
     def is_by_time(self) -> bool:
@@ -258,26 +256,22 @@ REMEMBERED_CHARACTERS: Final = 2_000
 
 @functools.lru_cache(maxsize=256)
 def remembered(text: str, day: datetime, zone: tzinfo | None, *, as_specified: bool) -> Question:
-    """Parse one of the last questions once: it is the same by text, day and time zone.
-
-    They are queries and no memories, and written nowhere: they go when a memory is closed, or when enough others are
-    asked.
+    """Parse each of the last questions once; they are kept in memory alone, until others come or a memory is closed.
 
     Args:
         text: The query.
         day: The beginning of the day, without its time zone: midnights of two zones may be one moment.
         zone: The time zone.
-        as_specified: As :meth:`Question.parse` takes it.
+        as_specified: As for :meth:`Question.parse`.
     """
     return Question.parse(text, now=day.replace(tzinfo=zone), as_specified=as_specified)
 
 
 @functools.lru_cache(maxsize=256)
 def without_common(text: str, common: frozenset[str]) -> str:
-    """Drop the words of which all terms are common, such as a speaker's name.
+    """Drop the words of which all terms are common, such as a speaker's name, which an embedder takes for the subject.
 
-    An embedder takes them for the subject, and puts every greeting first that names them. Stop words stay, since they
-    hold the sentence together; a question of nothing else but common words stays whole.
+    Stop words stay, since they hold the sentence together; a question of nothing but common words stays whole.
     """
     kept = [word for word in text.split() if not _is_common(word, common)]
     return " ".join(kept) if any(_says_something(word) for word in kept) else text
@@ -374,8 +368,8 @@ def _resolved(
 ) -> Iterable[QueryDate]:
     """The dates with the years of months that have none: the latest that has begun, and of this month the last too.
 
-    Months at the ends of a period belong to it: in "from March to May", and in "March last year". A later month behind
-    this one is of the same year: "What did I do in March and April?" is about last year, as long as it is March.
+    Months at the ends of a period belong to it, as in "from March to May". A later month behind this one is of the same
+    year: "What did I do in March and April?" is about last year, as long as it is March.
     """
     dates = list(dates)
     months = [date.month or 0 for date in dates if date.year is None]

@@ -47,8 +47,7 @@ class Scored:
     passages: Floats  # the sum of these for each passage, 0 or more
     bm25: Floats  # BM25 of each passage alone, shape (n,)
     question: Question  # the query that they were scored for
-    # how well the days in each passage fit those that the query asks for, shape (n,), 0 to 1; None if it asks for none
-    planned: Floats | None = None
+    planned: Floats | None = None  # how well the days in each passage fit those asked for, if any: shape (n,), 0 to 1
     is_by_time: bool = False  # whether times alone order them
 
     @cached_property
@@ -144,11 +143,9 @@ class RankingByScore:
 
     scored: Scored  # candidates, at least one, with their sums
     kind_weight: float = 1.0  # the score of the best memory, above 0 and at most 1
-    # what late interaction gave each memory, 0 or more, shape (m,); None if none was measured
-    tokens: Floats | None = None
-    # how near the words of the query are to each that it measured, by row
-    nearness: Mapping[int, float] = field(default_factory=dict)
-    messages: BestMessages | None = None  # the messages that it measures one by one; None if there are none
+    tokens: Floats | None = None  # what late interaction gave each memory, 0 or more, shape (m,), if it measured any
+    nearness: Mapping[int, float] = field(default_factory=dict)  # of the query's words to each that it measured, by row
+    messages: BestMessages | None = None  # the messages that it measures one by one, if any
     message_weight: float = 0.0  # what their nearness counts, as a share of the best score
 
     @cached_property
@@ -241,8 +238,7 @@ class Ranking:
     """Ranking of the memories of one kind, with its trace: what each stage gave each candidate."""
 
     fused: FusedRanking  # the candidates with their scores before forgetting, and what each stage gave them
-    # the candidates after forgetting, best first: the limit or more of them, or all for an explanation
-    final: list[Ranked]
+    final: list[Ranked]  # those after forgetting, best first: the limit or more, or all for an explanation
     returned: list[Ranked]  # those that are returned, best first
 
 

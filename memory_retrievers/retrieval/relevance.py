@@ -41,8 +41,7 @@ FEWEST_PASSAGES, MANY_PASSAGES = 5, 100
 FURTHER: Final = 10.0  # weight that every query is taken to have beside its terms; a rare word weighs 5 to 7
 
 KNOWN_PASSAGES: Final = 400
-"""Passages of the smallest scopes that the weights are fitted on. A smaller one is taken to have as many where words
-are counted: among five passages every word would be a common one."""
+"""Size of the smallest scopes that the weights were fitted on; a smaller scope counts words as if it had as many."""
 
 BACKGROUND: Final = 0.1, 0.05
 """Middle cosine of a query and unrelated passages, by the bundled embedder, and median deviation of such from it."""
@@ -52,8 +51,7 @@ MOST_DEVIATIONS: Final = 15.0  # what stands out further tells no more
 COVERAGE: Final = 2.0  # what the coverage of a passage counts beside its cosine
 
 NEARNESS: Final = (0.25, 0.4)
-"""How near the words of a query are to the tokens of a memory that does not match at all, and how much nearer to one
-whose match is 1: what is expected where nobody has measured it."""
+"""Expected nearness of a query's words to the tokens of a memory that does not match, and the gain of a match of 1."""
 
 KEPT: Final = 0.6
 """Share of the floor that a memory needs behind one that reaches it: silence is decided by the best of its kind."""
@@ -65,13 +63,11 @@ class Weights(NamedTuple):
     bias: float  # added to all
     match: float  # weight of the cosine and twice the coverage of the best passage; 0 or more
     deviations: float  # weight of the deviations; 0 or more
-    # how much it tells for a memory that its scope has few: 1 if some memory had to answer, 0 if none need. Chosen, not
-    # fitted: the scopes of the data are all large.
+    # what it tells for a memory that its scope has few. Chosen, not fitted: the scopes of the data are all large.
     fewer: float = 0.0
     dated: float = 0.0  # weight of being of a time that the query names; 0 or more
     tokens: float = 0.0  # weight of the nearness of its tokens; 0 or more
-    # what it tells that the query is in the first person; 0 or more. Chosen, not fitted: the data asks by names, and a
-    # memory has most of its questions from the one that it remembers.
+    # weight of a query in the first person; 0 or more. Chosen, not fitted: the data asks by names.
     personal: float = 0.0
 
     def relevance(self, evidence: Evidence) -> float:
@@ -175,9 +171,9 @@ def falling(relevances: Sequence[float]) -> list[float]:
 def coverages(candidates: Candidates, question: Question) -> NDArray[np.float64]:
     """Share of the query's terms that each passage has, weighed by idf: shape (n,), 0 to 1.
 
-    A term that no passage has weighs as the rarest: a query that is mostly of such words is about something else. A
-    query of a word or two says little, even where they are found. Forms of one word are one term. Messages are searched
-    with their date, facts are not: a date that none of them tells is no word that they lack.
+    A term that no passage has weighs as much as the rarest: a query of mostly such words is about something else. Forms
+    of a word are one term, and a query of a word or two says little even if they are found. Messages are searched with
+    their date, facts are not: a date that no fact tells is not a word that they lack.
     """
     statistics = candidates.statistics
     frequencies = np.array(list(statistics.frequencies.values()), np.float64)
@@ -214,16 +210,13 @@ _NEAREST: Final = 3  # memories of each kind that answer a question about onesel
 def relevant(
     semantic: Hits, episodic: Hits, plan: RetrievalPlan, calibration: Mapping[Kind, Calibration]
 ) -> tuple[set[MemoryKey], bool]:
-    """Name the memories that the least relevance of a request lets through.
+    """Name the memories that the least relevance of a request lets through, and tell whether their words did it.
 
     Args:
-        semantic: The facts that were found, best first.
-        episodic: The episodes.
-        plan: The search plan, with the request and the question.
+        semantic: Facts found, best first.
+        episodic: Episodes found, best first.
+        plan: The search plan.
         calibration: The floors.
-
-    Returns:
-        The memories, and whether they have reached a floor by what they say.
     """
     request, question, is_auto = plan.request, plan.question, plan.request.min_relevance == "auto"
     of_time = _of_its_time((*semantic, *episodic), plan) if is_auto and question.is_by_time else set()

@@ -42,10 +42,8 @@ DEFAULT_FACTS: Final = 20
 
 _COMMON_FROM: Final = 10  # a word that at most so many passages have is never common: there shares mean little
 _MOST_FORMS: Final = 8  # number of forms of one word that are searched
-
 _LOOKED_AT: Final = 50  # passages that are read for the name of somebody whom a question calls "my wife" or the like
 _LEAST_LETTERS: Final = 3  # a shorter word has no other forms: "e" and "è" are not one word
-
 _FOLLOW_UP: Final = 200  # a message of more characters says enough alone, and so much of an earlier one is looked at
 _ECHOED: Final = 80  # number of characters of a wrong value that an error message repeats
 
@@ -65,8 +63,7 @@ class RetrievalRequest:
     min_relevance: MinRelevance = 0.0  # the least relevance of a hit, 0 to 1; ``auto`` is the embedder's
     filters: Filters = EVERYTHING  # tags, metadata and times that a memory must have
     exclude_conversation: str | None = None  # no episode of this conversation; None leaves out none
-    # messages that open episodes are not to show, nor finished ones of which they are all
-    in_prompt: tuple[Message, ...] = ()
+    in_prompt: tuple[Message, ...] = ()  # messages that no open episode shows, nor a finished one of which they are all
     time_zone: str | None = None  # whose days are meant; None is that of the settings
 
     @classmethod
@@ -77,8 +74,8 @@ class RetrievalRequest:
 
         Args:
             query: What is asked.
-            scope: Whose memories.
-            query_characters: How long the query may be; None leaves that to whoever answers.
+            scope: Scope to search.
+            query_characters: Largest length of the query; None leaves that to whoever answers.
             **options: See ``SearchOptions``.
 
         Raises:
@@ -172,13 +169,13 @@ def fitting(text: str, *, most: int) -> str:
 
 
 def asked_by(memory: object, text: str, *, said: Sequence[Message] = ()) -> str:
-    """A user's message as a query of a length that this memory accepts: an adapter must not fail for a long message.
+    """Turn a user's message into a query of a length that this memory accepts: adapters must not fail for a long one.
 
-    One that says little by itself, such as "And when?", is asked with the user's before it; one in the first person, of
-    one of several people, with their name.
+    A message that says little by itself, such as "And when?", is asked with the user's message before it; one in the
+    first person, by one of several people, with their name.
 
     Args:
-        memory: Who is asked.
+        memory: The memory that is asked.
         text: What the user says.
         said: The messages of the conversation, with or without this one.
     """
@@ -362,9 +359,8 @@ def _known_forms(
 ) -> dict[str, tuple[str, ...]]:
     """Forms in which a scope knows terms of a question, the most frequent first, where these are not the term alone.
 
-    Forms differ in accents, and in endings of the question's language, or else that of the scope. Of a scope that is
-    too large for memory no list of terms is at hand: the terms are looked for with their accents and without. The name
-    that the user gave to "my wife" stands for her as well.
+    Forms differ in accents, and in endings of the question's language, or else the scope's. In a scope too large for
+    memory terms are looked for with their accents and without. The name of "my wife" stands for her as well.
     """
     blocks = [snapshot.terms for snapshot in snapshots if snapshot is not None]
     of_scope = (block.postings.language(len(block.ids)) for block in blocks)
@@ -423,7 +419,7 @@ def is_visible(memory: AnyMemory, request: RetrievalRequest, *, now: datetime) -
         return False
     has_expired = memory.expires_at is not None and memory.expires_at <= now
     is_held = not has_expired and holds(memory, as_of=request.as_of)
-    return is_held and (request.filters is EVERYTHING or request.filters.let_through(memory))
+    return is_held and (request.filters is EVERYTHING or request.filters.obstacle(memory) is None)
 
 
 def holds(memory: AnyMemory, *, as_of: datetime | None) -> bool:

@@ -68,13 +68,13 @@ class RetrievalResult:
 
         Args:
             detail: ``auto`` renders the messages of the first two episodes if they were surprising, ``low`` of the
-                first, ``high`` of all, ``none`` of none. Of an episode whose summary was made by rules ``auto`` renders
-                in its place the turns that match, dated. ``excerpts`` renders in place of summaries the turns that
-                answer the question, dated, under their episode; without a budget at most about 30 of them. Where an
-                episode has no such turn, since only summaries were searched, it renders the summary.
-            max_tokens: Render no more than this, at any level: of facts, summaries and messages those that are expected
-                to hold most of what was asked for. What does not fit is left out, or rendered by its summary.
-            token_counter: How many tokens a text is; by default a token is four characters. Only for ``max_tokens``.
+                first, ``high`` of all, ``none`` of none. In place of a summary that was made by rules ``auto`` renders
+                the turns that match, dated. ``excerpts`` renders in place of every summary the turns that answer the
+                question, dated, under their episode: about 30 at most without a budget. An episode without such a turn,
+                since only summaries were searched, is rendered by its summary.
+            max_tokens: Largest number of tokens, at any level: of facts, summaries and messages those are rendered that
+                are expected to hold most of what was asked for.
+            token_counter: Counts the tokens of a text for ``max_tokens``; by default a token is four characters.
 
         Raises:
             ValidationError: The detail level is unknown, or ``max_tokens`` is not a whole number from 0 on.
@@ -218,7 +218,7 @@ def _fact(memory: SemanticMemory) -> JsonObject:
         "keywords": list(memory.keywords),
         "source_episodic_ids": list(memory.source_episodic_ids),
         "valid_at": iso(memory.valid_at),
-        "invalid_at": _iso_or_none(memory.invalid_at),
+        "invalid_at": memory.invalid_at and iso(memory.invalid_at),
     }
 
 
@@ -236,7 +236,7 @@ def _episode(memory: EpisodicMemory) -> JsonObject:
         "end_at": iso(memory.end_at),
         "created_at": iso(memory.created_at),
         "last_reviewed_at": iso(memory.last_reviewed_at),
-        "consolidated_at": _iso_or_none(memory.consolidated_at),
+        "consolidated_at": memory.consolidated_at and iso(memory.consolidated_at),
         **({"is_open": True} if memory.is_open else {}),
     }
 
@@ -244,10 +244,6 @@ def _episode(memory: EpisodicMemory) -> JsonObject:
 def _message(message: Message) -> JsonObject:
     when = {} if message.timestamp is None else {"timestamp": iso(message.timestamp)}
     return {"role": message.role, "content": message.content} | when
-
-
-def _iso_or_none(moment: datetime | None) -> str | None:
-    return None if moment is None else iso(moment)
 
 
 PROFILE_TOKENS: Final = 300  # tokens of a profile at most, unless its caller says otherwise: it stands in every prompt
@@ -286,8 +282,8 @@ class Profile:
         It depends on the facts alone: not on the time, on what was asked, or on how often they were used.
 
         Args:
-            max_tokens: Render no more than this; None is no budget.
-            token_counter: How many tokens a text is; by default a token is four characters.
+            max_tokens: Largest number of tokens; None sets no limit.
+            token_counter: Counts the tokens of a text; by default a token is four characters.
 
         Raises:
             ValidationError: ``max_tokens`` is not a whole number from 0 on.
@@ -301,8 +297,8 @@ class Profile:
         """The profile with the facts that fit: pinned first, then guidelines, identity and preferences, newest first.
 
         Args:
-            max_tokens: So many tokens of markdown at most; None is no budget.
-            token_counter: How many tokens a text is; by default a token is four characters.
+            max_tokens: Largest number of tokens of the markdown; None sets no limit.
+            token_counter: Counts the tokens of a text; by default a token is four characters.
 
         Raises:
             ValidationError: ``max_tokens`` is not a whole number from 0 on.

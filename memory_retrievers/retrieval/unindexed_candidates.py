@@ -47,11 +47,8 @@ def open_episodes(store: MemoryStore, request: RetrievalRequest) -> dict[int, Op
         first, *others = queued
         if conversation is not None and conversation == request.exclude_conversation:
             continue
-        seen = tuple(
-            turn
-            for turn in (first, *others)
-            if turn.said not in in_prompt and (request.as_of is None or turn.timestamp <= request.as_of)
-        )
+        turns_then = (e for e in (first, *others) if request.as_of is None or e.timestamp <= request.as_of)
+        seen = tuple(turn for turn in turns_then if turn.said not in in_prompt)
         if any(turn.terms is not None for turn in seen):
             episode = OpenEpisode(first.id, seen)
             found[episode.row] = episode
@@ -59,15 +56,12 @@ def open_episodes(store: MemoryStore, request: RetrievalRequest) -> dict[int, Op
 
 
 def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSettings) -> RetrievalPlan:
-    """Embed what a search is about to find among the open episodes, outside any transaction, and plan with them.
+    """Embed the open episodes that a search may find, outside any transaction; return a plan that counts their words.
 
     Args:
         store: Store to search.
         plan: The search plan.
         settings: Whether open episodes are searched, and which words are common.
-
-    Returns:
-        The plan, whose question is embedded without the words that are common in open episodes too.
     """
     if not plan.may_find_open:
         store.open_episodes.drop(plan.request.scope, include_child_scopes=plan.request.include_child_scopes)
@@ -86,7 +80,7 @@ def prepare(store: MemoryStore, plan: RetrievalPlan, *, settings: RetrievalSetti
 def read_all(
     store: MemoryStore, plan: RetrievalPlan, *, vector: Vector, settings: RetrievalSettings
 ) -> dict[Kind, Candidates | RankedLists]:
-    """Read the candidates of each kind that is searched, open episodes included where the settings say so.
+    """Read the candidates of each kind that is searched, open episodes included if the settings say so.
 
     Args:
         store: Store to search.
@@ -142,12 +136,8 @@ def with_open(
     """
     if not episodes:
         return closed
-    passages = [
-        (row, place, turn)
-        for row, episode in episodes.items()
-        for place, turn in enumerate(episode.turns)
-        if turn.terms is not None
-    ]
+    every = [(row, place, turn) for row, each in episodes.items() for place, turn in enumerate(each.turns)]
+    passages = [each for each in every if each[2].terms is not None]
     turns = [turn for *_, turn in passages]
     terms = list(dict.fromkeys(question.terms))
     known = [dict(turn.terms or {}) for turn in turns]

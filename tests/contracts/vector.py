@@ -225,7 +225,9 @@ class VectorIndexContract:
         memories = memories_to_filter(kind)
         passages = _store(ledger, memories, _at(*range(len(memories))))
         for filters, selection in filtered(Selection(scope=SCOPE, kind=kind, now=NOW)):
-            expected = [passage for passage, each in zip(passages, memories, strict=True) if filters.let_through(each)]
+            expected = [
+                passage for passage, each in zip(passages, memories, strict=True) if filters.obstacle(each) is None
+            ]
             assert 0 < len(expected) < len(memories), filters
             assert sorted(_found(index, selection)) == sorted(expected), filters
             assert _found(index, selection, limit=1)[0] in expected, filters

@@ -143,7 +143,7 @@ def memory():
 def test_the_database_lists_what_the_filter_lets_through_and_a_search_finds_it(memory, where):
     passing = Filters.parse({"where": where})
     everything = memory.list("c1", limit=1_000).memories
-    expected = {each.id for each in everything if passing.let_through(each)}
+    expected = {each.id for each in everything if passing.obstacle(each) is None}
     assert {each.id for each in memory.list("c1", limit=1_000, where=where).memories} == expected
     found = memory.retrieve("number", scope="c1", where=where, record=False, semantic_limit=1_000)
     assert {hit.memory.id for hit in (*found.semantic, *found.episodic)} == expected

@@ -57,7 +57,7 @@ def test_a_search_returns_what_passes_the_filters_and_nothing_of_another_scope(m
             "tea", scope="user/1", episodic_limit=100, include_child_scopes=below, record=False, **options_of(filters)
         )
         keys = {hit.memory.key for hit in (*found.semantic, *found.episodic)}
-        expected = {each.key for each in stored if filters.let_through(each)}
+        expected = {each.key for each in stored if filters.obstacle(each) is None}
         assert keys == expected, filters
         one = memory.retrieve("tea", scope="user/1", episodic_limit=1, semantic_limit=1, **options_of(filters))
         assert {hit.memory.key for hit in (*one.semantic, *one.episodic)} <= expected

@@ -87,7 +87,9 @@ class SelectingContract:
         selected = Selection(scope=SCOPE, kind=kind, now=NOW)
         scores = search(index, "tea", selected)
         for filters, selection in filtered(selected):
-            expected = [passage for passage, each in zip(passages, memories, strict=True) if filters.let_through(each)]
+            expected = [
+                passage for passage, each in zip(passages, memories, strict=True) if filters.obstacle(each) is None
+            ]
             scored = search(index, "tea", selection)
             assert same(scored, {passage: scores[passage] for passage in expected}), filters
 
