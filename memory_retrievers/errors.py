@@ -47,7 +47,6 @@ __all__ = [
 ]
 
 READ_ONLY: Final = "this memory was opened read-only: open it without read_only=True to change it"
-"""What a store that is only looked into says to a change, on whichever backend."""
 
 _MOST_CHARACTERS: Final = 2_000  # of a message
 _AT_THE_END: Final = 500  # how many of a longer one are its end, where it says what to do
@@ -63,8 +62,7 @@ class MemoryRetrieversError(Exception):
     """Base class of all exceptions this package raises.
 
     Args:
-        *args: The message; of a long one, which quotes what was given, the middle is left out.
-        details: See below.
+        *args: The message; the middle of a long one, which quotes what was given, is left out.
 
     Attributes:
         details: What a program may want to know beyond the message, as JSON; the tools show it to a model.
@@ -86,11 +84,8 @@ class ValidationError(MemoryRetrieversError, ValueError):
     def from_pydantic(cls, error: pydantic.ValidationError, *, within: str | None = None) -> Self:
         """Convert an error of pydantic to one line: each field with its problem, never the value.
 
-        What one of our own errors says is a whole sentence already, and stands as it is.
-
-        Args:
-            error: What is wrong.
-            within: The argument that was checked, if it was checked alone: the path of every field begins with it.
+        The message of one of our own errors stands as it is. ``within`` is the argument that was checked, if it was
+        checked alone: the path of every field begins with it.
         """
         complaints = error.errors(include_url=False)
         if within is not None:
@@ -100,12 +95,7 @@ class ValidationError(MemoryRetrieversError, ValueError):
 
     @classmethod
     def of_complaints(cls, complaints: Iterable[ErrorDetails], *, without: str | None = None) -> Self:
-        """Convert a list of errors in pydantic's form, as :meth:`from_pydantic` does.
-
-        Args:
-            complaints: What is wrong.
-            without: What the path of every field begins with, and is left out.
-        """
+        """Convert errors in pydantic's form as :meth:`from_pydantic` does; paths leave out ``without`` at the front."""
         return cls("; ".join(_complaint(complaint, without) for complaint in complaints))
 
 
@@ -164,11 +154,7 @@ class ZeroVectorError(EmbeddingError):
 
 
 class LanguageModelError(BackendError):
-    """A language model failed, or gave an answer that cannot be used.
-
-    Args:
-        message: What went wrong, without a word of the answer.
-        raw: See below.
+    """A language model failed, or gave an answer that cannot be used. The message has no word of it.
 
     Attributes:
         raw: The unusable answer, if there was one. It may quote memories, so it is meant for debugging and is never
@@ -204,17 +190,11 @@ def _complaint(complaint: ErrorDetails, without: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """An optional dependency and how to install it.
+    """An optional dependency and how to install it."""
 
-    Attributes:
-        package: What to install, for example ``langchain-core``.
-        module: What is imported of it, for example ``langchain_core``.
-        name: The extra of ``memory-retrievers`` that installs it.
-    """
-
-    package: str
-    module: str
-    name: str
+    package: str  # what to install, for example ``langchain-core``
+    module: str  # what is imported of it, for example ``langchain_core``
+    name: str  # the extra of ``memory-retrievers`` that installs it
 
 
 @contextmanager
@@ -230,16 +210,14 @@ def required(*extras: Extra) -> Iterator[None]:
 
 
 def lazy_names(package: str, homes: Mapping[str, str], *extras: Extra) -> Callable[[str], object]:
-    """Build a module's ``__getattr__`` that imports each name when it is first used.
+    """Build the ``__getattr__`` of a module that imports each name when it is first used.
+
+    It raises MissingExtraError if one of ``extras`` is not installed, and AttributeError for other names.
 
     Args:
-        package: The module it is for: its ``__name__``.
-        homes: Name → the full name of the module that defines it.
+        package: The module's ``__name__``.
+        homes: Full name of the defining module by name.
         extras: What those modules need.
-
-    Returns:
-        A function that raises MissingExtraError where one of ``extras`` is not installed, and AttributeError for other
-        names.
     """
 
     def load(name: str) -> object:
@@ -252,14 +230,10 @@ def lazy_names(package: str, homes: Mapping[str, str], *extras: Extra) -> Callab
 
 
 def error_object(exception: Exception, *, with_details: bool = False) -> dict[str, Any]:
-    """Describe a failure as the tools and the server answer it (specification §1.6).
+    """Describe a failure as the tools and the server answer it (specification §1.6), with its details if asked.
 
     >>> error_object(NotFoundError("Memory not found: m9"))
     {'error': True, 'error_type': 'NotFoundError', 'message': 'Memory not found: m9'}
-
-    Args:
-        exception: What was raised.
-        with_details: Whether to add what the error says beyond its message, if anything.
     """
     answer: dict[str, Any] = {"error": True, "error_type": type(exception).__name__, "message": str(exception)}
     details = exception.details if isinstance(exception, MemoryRetrieversError) else None

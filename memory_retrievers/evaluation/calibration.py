@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 FOLDS: Final = 5
 FEWEST: Final = 30  # questions of a kind that are answered, and as many that are not, below which nothing is fitted
 
-CAUTION: Final = 0.5
-"""Share of the floor by questions that were made of memories which counts for those that people ask."""
-
+CAUTION: Final = 0.5  # share of a floor by questions made of memories that holds for those that people ask
 MOST: Final = 400  # questions that are made of a store's own memories
 
 _PAGE: Final = 500

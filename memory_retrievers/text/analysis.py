@@ -16,13 +16,9 @@ from itertools import chain, pairwise
 
 import Stemmer
 
-MAX_WORD_LENGTH = 64
-"""Longer words are cut into pieces of this length, which keeps every term and the cache of terms small."""
-
+MAX_WORD_LENGTH = 64  # longer words are cut into pieces, which keeps every term and the cache of terms small
 MAX_PARTS = 16  # an identifier of more parts is cut after this many
-
-_RECURS = 64
-"""Up to so many characters a word or an identifier is likely to come again; a longer one is not worth its memory."""
+_RECURS = 64  # a longer word or identifier is not likely to come again, and so not worth its memory
 
 _STOP_WORDS = """
 a about above after again against all am an and any are as at be because been before being below between both but by can
@@ -327,7 +323,7 @@ def _folded_piece(piece: str) -> str:
 
 @functools.cache
 def _word_runs(*, ascii_only: bool) -> re.Pattern[str]:
-    """Words, and identifiers made of them: a joiner has a word on either side, so a full stop at the end is none."""
+    """Words, and identifiers of them: a joiner has a word on either side, so a full stop at the end is none."""
     if ascii_only:
         word = f"[a-z0-9]{{1,{MAX_WORD_LENGTH}}}"
     else:

@@ -44,9 +44,7 @@ _CONTRACTED_NOT = re.compile(
 )
 _GERMAN_NO = re.compile("kein(?:e[mnrs]?)?")
 
-_EXCHANGED: Final = 2
-"""Words in a row that may stand in the place of others, such as "before" and "after"; more of them are a paraphrase."""
-
+_EXCHANGED: Final = 2  # words in a row that may replace others, as "before" and "after"; more are a paraphrase
 _ARTICLES: Final = frozenset(["a", "an", "the"])
 
 _STATE_WORDS: Final = """
@@ -67,11 +65,10 @@ my your his her its our their mein meine sein seine ihr ihre mon ma mes son sa s
 """
 _POSSESSIVES: Final = frozenset(_POSSESSIVE_WORDS.split())
 
-MOST_IN_TURN: Final = 3
-"""More texts than these that differ in a word or two are a list, "Carol feeds her bees", "Carol counts her bees"."""
-
-SAME_TALK: Final = 0.6
-"""The share of the shorter one's words that two talks have in common, from which on one may tell the same."""
+MOST_IN_TURN: Final = (
+    3  # more texts that differ in a word or two are a list: "Carol feeds her bees", "… counts her bees"
+)
+SAME_TALK: Final = 0.6  # share of the shorter one's words in common from which one of two talks may tell the same
 
 
 def is_duplicate(first: str, second: str, *, cosine: float, settings: IngestionSettings) -> bool:
@@ -104,8 +101,7 @@ COMPARED_CHARACTERS: Final = 1_000  # longer texts are no single facts, whose wo
 COMPARED_TEXTS: Final = 50  # texts of a block that are compared with each other: each takes as long as all before it
 _FEW_WORDS: Final = 3  # texts of fewer words, or written without spaces, are compared with all
 
-SAME_FRAME: Final = 0.75
-"""The share of two texts' other words that they have in common, from which on they are about the same thing."""
+SAME_FRAME: Final = 0.75  # share of their other words in common from which two texts are about the same thing
 
 
 def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: IngestionSettings) -> Iterator[int]:

@@ -26,9 +26,7 @@ from memory_retrievers.text.dates import long_date, tells_time
 Searched: TypeAlias = Literal["summary", "turns"]
 """What of an episode is searched: what stands for it as a whole, or its messages as well."""
 
-ITEM_LENGTHS: Final = "text_lengths"
-"""The metadata key of how long each of the texts is that the fact of a store's item is joined of, by newlines."""
-
+ITEM_LENGTHS: Final = "text_lengths"  # metadata key: how long the texts are that newlines join to a store's item
 MAX_ITEM_TEXTS: Final = 32  # texts of an item that have vectors of their own
 
 _ITEM_PREFIX: Final = f"{ITEM} "
@@ -141,21 +139,21 @@ def with_vectors(
     wanted = [*dict.fromkeys(asked)]
     made = dict(zip(wanted, embed(wanted) if wanted else (), strict=True))
     return [
-        [_with_vector(text, given.get(text.embedded) or made[text.embedded]) for text in its_texts]
+        [
+            NewPassage(
+                part=text.part,
+                text=text.text,
+                vector=embedded.vector,
+                speaker=text.speaker,
+                tells_time=text.tells_time,
+                tokens=embedded.tokens,
+                terms=tuple(analyze(text.text)),  # here: whoever stores it is waited for
+            )
+            for text in its_texts
+            for embedded in [given.get(text.embedded) or made[text.embedded]]
+        ]
         for its_texts in texts
     ]
-
-
-def _with_vector(text: PassageText, embedded: Embedded) -> NewPassage:
-    return NewPassage(
-        part=text.part,
-        text=text.text,
-        vector=embedded.vector,
-        speaker=text.speaker,
-        tells_time=text.tells_time,
-        tokens=embedded.tokens,
-        terms=tuple(analyze(text.text)),  # here: whoever stores it is waited for
-    )
 
 
 def said_text(message: Message) -> str:
@@ -166,9 +164,7 @@ def said_text(message: Message) -> str:
 def said_terms(text: str, terms: Sequence[str] | None = None) -> array[int]:
     """Hashes of the search terms of what a message says, in order, as far as its token vectors may be of it.
 
-    Args:
-        text: The text of its passage, which begins with the day and who says it.
-        terms: The search terms of this text; None analyzes it.
+    ``text`` is that of its passage, which begins with the day and who says it; without its ``terms`` it is analyzed.
     """
     if terms is None or len(text) > TOKEN_CHARACTERS:
         terms = analyze(text[:TOKEN_CHARACTERS])
@@ -176,9 +172,7 @@ def said_terms(text: str, terms: Sequence[str] | None = None) -> array[int]:
 
 
 CUT: Final = "…"  # what stands in a block for the parts of a text that are left out
-
-LEAST_SHOWN: Final = 20
-"""Characters of a text that are to be given where others are left out, so that not any text is meant."""
+LEAST_SHOWN: Final = 20  # characters that must be given of a text with others left out: else any text were meant
 
 
 def naming(named: Sequence[Message | str], *, by: str | None = None) -> Callable[[Message], bool]:
