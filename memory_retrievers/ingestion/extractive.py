@@ -256,8 +256,7 @@ def _phrases(texts: Sequence[str], rarity: Mapping[str, float], speakers: set[st
             runs = list(_runs_of_words(text, speakers))
         for phrase, names_thing in runs:
             terms = set(analyze(phrase))
-            is_date = all(word in PERIOD_WORDS for word in re.findall(r"[^\W\d_]+", plain(phrase)))  # as "12 March"
-            if not terms or len(phrase) > TITLE_LENGTH or is_date:
+            if not terms or len(phrase) > TITLE_LENGTH or _is_date(phrase):
                 continue
             weight = math.fsum(sorted(rarity.get(term, 0.0) for term in terms)) / math.sqrt(len(terms))
             weight *= AFTER_DETERMINER if names_thing else 1.0
