@@ -290,7 +290,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
             said = self._turn.said(new) + self._turn.answered_by_tools(answered)
             with recording(scope, conversation):
                 # an answer was recorded already where a stream was closed between that and its checkpoint
-                said = without_repeats(self._turn.memory, scope, said, conversation=conversation, answers=True)
+                said = without_repeats(self._turn.memory, scope, said, conversation=conversation, answers=not is_end)
                 self._turn.keep(said, scope=scope, conversation=conversation, is_end=False)
             if said and is_end:
                 process_queue(self._turn.memory, scope, process=self._turn.process)

@@ -134,9 +134,7 @@ class Question:
     # whether it asks for what was talked about or done, last or at a time, with no words of the answer: "What did we
     # talk about yesterday?"
     asks_what_was_said: bool = False
-    behind: tuple[
-        Period, ...
-    ] = ()  # if it asks for what was done, its times up to now; later messages may tell of them
+    behind: tuple[Period, ...] = ()  # if it asks for what was done, its times up to now
     ahead: tuple[Period, ...] = ()  # the periods from today on that it names by the clock
     asks_for_plans: bool = False  # whether it asks for what there is then, and nothing else: "What do I have tomorrow?"
 

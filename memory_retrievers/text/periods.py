@@ -72,7 +72,10 @@ _HAS_SHORT: Final = re.compile(rf"\b(?:{_SHORT_MONTH}|(?:{_SHORT_DAY}|thurs?|fri
 _SHORT: Final = re.compile(  # first what has such a name in it and stays
     r"\b(?:(?:rel(?:y|ie[sd]|ying)|based|depend(?:s|ed|ing)?|built) on sun|(?:j'ai|ont|y a|avons|(?:il|elle|on) a) sept"
     r"|sun(?: and|,) sat|sat and sat|(?:[mtsl][ea]|qui|il|elle|ca|[nv]ous) tue|t[eu] tues"
-    rf"|mon \d+ (?!{_SHORT_MONTH}|(?:at|off|day|night|late|early|from|[ap]m|{any_of(MONTHS)})\b)[a-z]+)\b"
+    r"|(?:(?:ich|er|sie|man) (?:[^\W\d]+ ){0,4}|(?:l[ea] |l'|cet?(?:te)? )\w+ )tue|(?:hey|yeah|problem,?|worries,?) mon"
+    r"|s?he weds|(?:i|we|s?he|they) (?:sat|wed)(?:,| and| -) (?:sat|sun|mon|wed)"
+    r"|(?:i|we|they|s?he|who) wed (?:at (?:1[3-9]|[2-9]\d)|(?:between|from|after|before) \d+)(?![\d:h])"
+    r"|mon \d+ (?:pieces|portes|roues|etoiles|places|tonnes|litres|euros))\b"
     rf"|(?:(?<=\d )|(?<=\d[snrt][tdh] )|(?<=\d[snrt][tdh] of )){_SHORT_MONTH}|\b(?:thurs?|fri|tues)\b"
     rf"|\b{_SHORT_MONTH}(?= (?:\d{{1,2}}(?:st|nd|rd|th)?|(?:19|20)\d\d)\b"
     r"(?![:.]\d| ?(?:%|€|\$|euros?|percent|times|mal|veces|dias|grados)))"
@@ -80,12 +83,12 @@ _SHORT: Final = re.compile(  # first what has such a name in it and stays
     rf"|(?<=[,;:] ){_SHORT_DAY}(?=:| off\b)|(?m:^){_SHORT_DAY}(?= off\b)"
     rf"|{_DAY_OF_LIST}(?= ?(?:and|or|to|[/&,-]) ?{_DAY_OF_LIST}\b)"
     rf"|{_DAY_OF_LIST}\b(?:(?<={_DAY_OF_LIST} and ...)|(?<={_DAY_OF_LIST} (?:or|to) ...)|(?<={_DAY_OF_LIST} & ...)"
-    rf"|(?<={_DAY_OF_LIST}, ...)|(?<={_DAY_OF_LIST}[/,&-]...))"
+    rf"|(?<={_DAY_OF_LIST}, ...)|(?<={_DAY_OF_LIST} - ...)|(?<={_DAY_OF_LIST}[/,&-]...))"
     r"|\b(?:mon|tue|weds)(?=\s*(?:$|[,;.!?)]))"
     rf"|(?:(?<=\b(?:on|by) )|(?<=\b(?:next|this|last) )|(?<=\b(?:until|every) )){_SHORT_DAY}\b"
     r"(?=[^\w ]|\s*$| (?:\d|(?:at|to|and|or|i|we|for|with|from|morning|afternoon|evening|night|lunch)\b))"
     rf"|\b{_SHORT_DAY}(?= (?:\d{{1,2}}(?::\d\d)? ?[ap]m|\d{{1,2}}:\d\d|(?:morning|afternoon|evening|night))\b)"
-    r"|\b(?:mon|tues?|thu|wed(?! at (?:1[3-9]|[2-9]\d)(?![\d:h])))(?= (?:at|between|from|after|before) \d)"
+    r"|\b(?:mon|tues?|wed|thu)(?= (?:at|between|from|after|before) \d)"
 )
 """Short names of months and English days, where they are no other words: "wed 6am", not "they wed in 1950"."""
 _NAMES: Final = {name[:3]: name for name in reversed([*MONTHS, *WEEKDAYS])}  # the first ones are English

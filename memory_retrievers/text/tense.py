@@ -88,7 +88,7 @@ _SENTENCE: Final = r"(?<!\d)(?<!\b[dms][rst])(?<!\bmrs)(?<!\.[a-z])(?:[.!?:]|(?<
 _PIECES: Final = (
     re.compile(
         rf"{_SENTENCE}|, | (?:and|but|(?<!\b(?:to|at|in|of|by) )that|und|aber|weil|et|mais|pero|que|porque) "
-        r"| y (?!(?:re\w+[ei]r|aller)\b)| so (?=(?:i|we|he|she|it|they|you|the|my|our|there|no)\b)"
+        r"| y (?!(?:retourner|revenir|repasser|aller)\b)| so (?=(?:i|we|he|she|it|they|you|the|my|our|there|no)\b)"
     ),
     re.compile(_SENTENCE),
 )

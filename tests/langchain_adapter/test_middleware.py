@@ -856,6 +856,13 @@ def test_an_answer_is_recorded_once_though_its_run_ends_before_that_is_in_a_chec
     assert [content for _, content in recorded(memory)] == ["Where to?", "To Lisbon.", "And then?", "To Porto."]
 
 
+def test_the_same_report_of_an_agent_that_nobody_asks_is_recorded_each_time(memory, saying):
+    agent = agent_of(saying("All quiet.", "All quiet."), memory, saver=True)
+    for hour in range(2):
+        agent.invoke({"messages": [SystemMessage(f"It is {hour} o'clock.")]}, ALICE)
+    assert [content for _, content in recorded(memory)].count("All quiet.") == 2
+
+
 def test_the_same_words_after_an_answer_are_recorded_again(memory, saying):
     agent = agent_of(saying("One.", "Two."), memory, saver=False)
     for _ in range(2):

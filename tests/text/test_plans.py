@@ -630,6 +630,8 @@ def test_what_is_to_be_paid_or_was_got_for_a_day_is_ahead(text):
         ("Wir waren beim Arzt und müssen am 12. nochmal hin", "12"),
         ("J'ai vu le dentiste et je dois y retourner le 12", "12"),
         ("Mon 9 night", "09"),
+        ("Mon 9 lunch with Anna", "09"),
+        ("Let's meet Wed at 18", "04"),
         ("wed at 15:30 dentist", "04"),
         ("We have a Sept 8 deadline", "08"),
     ],
@@ -646,6 +648,8 @@ def test_days_are_read_in_one_line_and_behind_what_has_been(text, days):
         "It is based on Sun hardware", "We enjoyed the sun and sat in the garden", "He sat and sat and waited",
         "Hi Thu, how are you?", "The sun off the coast is strong", "tu te tues au travail", "I had to go back on the 12th",
         "I saw the vet on the 12th and have to rest now", "Am 20. waren wir in Kiel und fahren bald wieder hin",
+        "Ich weiß schon, was ich tue.", "Le tabac tue.", "no worries mon!", "She weds.", "They wed after 3 years",
+        "We sat, sun on our faces",
     ],
 )  # fmt: skip
 def test_what_only_looks_like_a_short_day_is_none(text):
