@@ -67,8 +67,8 @@ class MiniLMEmbedder:
     embedded in (cosine at least 0.98 to the original model in any batch), so store vectors and never compare them for
     equality. Safe to use from several threads.
 
-    Every method raises a ValidationError for a text that is no string, and an EmbeddingError where the model cannot be
-    loaded or fails.
+    Methods that embed raise a ValidationError for a text that is no string, and an EmbeddingError where the model
+    cannot be loaded or fails.
 
     Args:
         directory: Where ``model.onnx`` and ``tokenizer.json`` are; None is the copy inside the package.

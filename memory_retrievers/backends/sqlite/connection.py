@@ -238,7 +238,7 @@ def joined(writer: Connection) -> Iterator[None]:
             writer.execute("ROLLBACK TO joined")
             writer.execute("RELEASE joined")
         raise
-    writer.execute("RELEASE joined")  # an interrupt that arrives here undoes the whole transaction
+    writer.execute("RELEASE joined")  # an interrupt here undoes the whole, unless it is caught within
 
 
 def state_of(path: Path) -> State:
