@@ -244,6 +244,23 @@ def test_a_token_sees_the_scopes_within_its_root_and_no_other(served, tokens):
                 ask()
 
 
+def test_what_a_token_forgets_is_told_by_no_question_above_which_keeps_its_memories(served, tokens):
+    memory, url = served
+    memory.remember_episode(scope="user", id="e1", summary="They spoke of the garden.")
+    memory.add_messages(ALICE, [Message(role="user", content="My garden is flooded.")], conversation="t1")
+    for scope in ("user", "user/bob"):
+        memory.remember_episode(scope=scope, id="e9", summary="The garden.")
+        memory.retrieve("Whose garden is flooded?", scope=scope, include_child_scopes=True)
+    before = [memory.list(scope) for scope in ("user", "user/bob")]
+    with RemoteMemory(url, tokens["alices"]) as bound:
+        assert bound.forget_conversation(ALICE, "t1") == 0
+        with pytest.raises(ConfigurationError):
+            bound.pending_reviews("user")
+    assert memory.pending_reviews("user") == []
+    assert len(memory.pending_reviews("user/bob")) == 1
+    assert [memory.list(scope) for scope in ("user", "user/bob")] == before
+
+
 def test_a_token_to_read_changes_nothing_by_any_method(served, tokens):
     memory, url = served
     prepare(memory)
