@@ -41,6 +41,8 @@ def tried_in_one(names, cases):
     are_several, cases = "," in names, list(cases)
 
     def decorate(check):
+        assert not inspect.iscoroutinefunction(check), "it would not be awaited"
+
         @functools.wraps(check)
         def test(*own):
             try_each(lambda case: check(*own, *(case if are_several else (case,))), [(case,) for case in cases])
