@@ -105,11 +105,11 @@ class Worker:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._failed: dict[_What, _Rest] = {}
-        self._thread = threading.Thread(target=self._run, name="memory-retrievers-worker", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="memory-retrievers-worker", daemon=True)
 
     def start(self) -> None:
         """Begin with what is due already."""
-        self._thread.start()
+        self.thread.start()
 
     def wake(self) -> None:
         """Something has arrived."""
@@ -119,7 +119,7 @@ class Worker:
         """End after the conversation that is being worked on; what is left stays due."""
         self._stopping.set()
         self._wake.set()
-        self._thread.join()
+        self.thread.join()
 
     def _run(self) -> None:
         pause = 0.0

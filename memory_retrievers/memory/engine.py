@@ -6,6 +6,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -112,8 +113,32 @@ class Engine:
         """What another holder of this store must ask for, see :meth:`ResolvedOptions.settings_with`."""
         return self._parts.settings_with(self.store.embedder.id)
 
-    def close(self) -> None:
-        """Write what is waiting and release everything, which is done even if the writing fails."""
+    def close(self, closed: Callable[[], None] = lambda: None) -> None:
+        """Write what is waiting, release everything even if that fails, and call ``closed``.
+
+        Where it is called in a thread that it waits for, from a hook or by the garbage collector, another one does it.
+        """
+
+        def work() -> None:
+            try:
+                self._close()
+            finally:
+                closed()
+
+        if self.waits_for_this_thread():
+            with suppress(RuntimeError):  # there is no room for a thread, or the program ends
+                threading.Thread(target=work).start()
+                return
+        work()
+
+    def waits_for_this_thread(self) -> bool:
+        """Whether it is one that is waited for when this is closed: the worker, or one that runs no hooks."""
+        thread = threading.current_thread()
+        if self._worker is not None and self._worker.thread is thread:
+            return True
+        return thread.name.startswith("memory-retrievers") and thread.name != "memory-retrievers-worker"
+
+    def _close(self) -> None:
         try:
             if self._worker is not None:
                 self._worker.stop()
@@ -169,13 +194,13 @@ def open_engine(
 class _Live:
     engine: Engine
     process: int = field(default_factory=os.getpid)
-    holders: int = 1
+    # Who takes the True is the last; without a lock, since garbage is collected in threads that hold any.
+    holders: list[bool] = field(default_factory=lambda: [True])
     closed: threading.Event = field(default_factory=threading.Event)
 
 
 _live: dict[Path, _Live] = {}
-# Reentrant: a handle that is garbage collected while another is being opened lets go of its share right then.
-_registry = threading.RLock()
+_registry = threading.RLock()  # reentrant, since a fork holds it while its other hooks run
 
 
 @functools.cache
@@ -206,29 +231,25 @@ def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Cal
             if live is None or live.process != os.getpid():
                 live = _live[place] = _Live(Engine(parts, in_file(parts, directory / STORE_FILE)))
                 break
-            if live.holders:
-                if live.engine.settings != parts.settings_with(parts.embedder.id):
-                    raise ConfigurationError(
-                        f"{directory} is open in this process with other settings: close it first, or open it the "
-                        "same way"
-                    )
-                live.holders += 1
-                break
+        differs = live.engine.settings != parts.settings_with(parts.embedder.id)
+        if differs and live.holders[:1] == [True]:
+            raise ConfigurationError(
+                f"{directory} is open in this process with other settings: close it first, or open it the same way"
+            )
+        live.holders.append(False)
+        if live.holders[0]:
+            break
+        if live.engine.waits_for_this_thread():
+            raise ConfigurationError(f"{directory} is being closed, which waits for this thread")
         live.closed.wait()  # its last holder is letting go of it
     return live.engine, lambda: _let_go(place, live)
 
 
 def _let_go(place: Path, live: _Live) -> None:
-    if live.process != os.getpid():
-        return  # a forked child holds nothing: the store is its parent's
-    with _registry:
-        live.holders -= 1
-        if live.holders:
-            return
-    # outside the registry: a worker may take long to end, and nobody else has to wait for that
-    try:
-        live.engine.close()
-    finally:
-        with _registry:
-            del _live[place]
+    def closed() -> None:
+        del _live[place]
         live.closed.set()
+
+    # a forked child holds nothing: the store is its parent's
+    if live.process == os.getpid() and live.holders.pop():
+        live.engine.close(closed)

@@ -60,7 +60,7 @@ class PendingReviewBuffer:
             self._waiting.append(review)
             if self._timer is None:
                 self._timer = threading.Timer(FLUSH_SECONDS, self._flush_in_background)
-                self._timer.daemon = True
+                self._timer.name, self._timer.daemon = "memory-retrievers-reviews", True
                 self._timer.start()
 
     def flush(self) -> None:

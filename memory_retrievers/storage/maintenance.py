@@ -229,7 +229,9 @@ class MissingTokens:
         with self._lock:
             if self._closing.is_set() or (self._thread is not None and self._thread.is_alive()):
                 return
-            self._thread = threading.Thread(target=self._make_in_background, name="missing tokens", daemon=True)
+            self._thread = threading.Thread(
+                target=self._make_in_background, name="memory-retrievers-tokens", daemon=True
+            )
             self._thread.start()
 
     def make(self) -> None:

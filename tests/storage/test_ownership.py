@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from memory_retrievers import (
     ValidationError,
 )
 from memory_retrievers.backends.processes import attached
+from memory_retrievers.backends.sqlite import attachment
+from memory_retrievers.memory import engine
 from memory_retrievers.models import EpisodicDraft
 from memory_retrievers.retrieval import retriever
 from memory_retrievers.testing import FixedClock, HashEmbedder, inside
@@ -276,6 +279,116 @@ def test_a_handle_that_is_dropped_lets_go_of_its_share(store):
     gc.collect()
     with opened(store, retrieval=RetrievalSettings.reference()) as memory:  # nobody has it open any more
         assert memory.scopes() == ["c1"]
+
+
+def test_a_dropped_handle_waits_for_nobody_who_opens_a_store(store):
+    handles = [opened(store)]
+    registered, dropped = threading.Event(), threading.Event()
+
+    def look():
+        with attachment.opening:  # as it is while a store is looked into, when garbage may be collected
+            assert registered.wait(PATIENCE)
+            handles.clear()
+            dropped.set()
+
+    def register():
+        with engine._registry:  # as it is while a store is opened, which then waits for the other one
+            registered.set()
+            with attachment.opening:
+                pass
+
+    threads = [threading.Thread(target=each, daemon=True) for each in (look, register)]
+    for each in threads:
+        each.start()
+    assert dropped.wait(PATIENCE)
+    for each in threads:
+        each.join(PATIENCE)
+    with opened(store, retrieval=RetrievalSettings.reference()) as memory:
+        assert memory.scopes() == []
+
+
+@pytest.mark.parametrize("last", ["dropped", "closed"])
+def test_a_handle_that_its_own_worker_drops_lets_the_worker_end(store, last):
+    handles, done = [], threading.Event()
+
+    def drop(record):
+        if isinstance(record, EpisodicDraft):
+            if last == "closed":
+                handles[0].close()
+            handles.clear()
+            with pytest.raises(ConfigurationError, match="being closed"):
+                opened(store)
+            done.set()
+        return record
+
+    handles.append(opened(store, before_store=drop))
+    handles[0].add_messages("c1", [Message(role="user", content=f"Message {n}") for n in range(40)])
+    handles[0].start_worker()
+    assert done.wait(PATIENCE)
+    with opened(store) as memory:
+        assert memory.stats().episodes == 1
+
+
+def test_a_worker_may_open_and_close_another_store_for_each_episode(store, tmp_path):
+    done = threading.Event()
+
+    def copy(record):
+        if isinstance(record, EpisodicDraft):
+            for number in range(3):
+                with opened(tmp_path / "copy") as memory:
+                    memory.remember_fact(scope="c1", fact=f"Fact {number}")
+                shutil.copytree(tmp_path / "copy", tmp_path / f"copy{number}")
+            done.set()
+        return record
+
+    with opened(store, before_store=copy) as memory:
+        memory.add_messages("c1", [Message(role="user", content=f"Message {n}") for n in range(40)])
+        memory.start_worker()
+        assert done.wait(PATIENCE)
+    with opened(store) as memory:
+        assert memory.stats().episodes == 1
+
+
+def test_a_handle_dropped_in_the_thread_that_writes_what_was_asked_lets_that_be_written(store, monkeypatch):
+    monkeypatch.setattr(retriever, "FLUSH_SECONDS", 0.01)
+    handles, done = [opened(store)], threading.Event()
+    handles[0].remember_episode(scope="c1", summary="Lyon")
+    inner = inside(handles[0]).store
+    write = inner.add_pending_reviews
+
+    def collected(reviews):
+        handles.clear()
+        done.set()
+        write(reviews)
+
+    monkeypatch.setattr(inner, "add_pending_reviews", collected)
+    handles[0].retrieve("Lyon", scope="c1")
+    assert done.wait(PATIENCE)
+    with opened(store) as memory:
+        assert len(memory.pending_reviews("c1")) == 1
+
+
+def test_handles_that_come_and_go_in_many_threads_close_a_store_once_and_never_in_use(store):
+    def come_and_go(number):
+        for turn in range(15):
+            memory = opened(store)
+            memory.remember_fact(scope="c1", fact=f"Fact {number} {turn}", id=f"{number}-{turn}")
+            del memory
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(come_and_go, range(8)))
+    assert engine._live == {}
+    with opened(store) as memory:
+        assert memory.stats().facts == 120
+
+
+def test_a_directory_whose_handle_was_dropped_can_be_deleted_and_made_again_at_once(store):
+    for number in range(5):
+        memory = opened(store)
+        memory.remember_fact(scope=f"c{number}", fact="User lives in Lyon")
+        assert memory.scopes() == [f"c{number}"]
+        del memory
+        shutil.rmtree(store)
 
 
 def test_a_store_that_cannot_be_opened_is_not_left_locked(store):

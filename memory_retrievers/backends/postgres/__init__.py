@@ -100,7 +100,9 @@ class HNSWVectorIndex(ExactVectorIndex):
     def _start(self, dimension: int) -> None:
         with self._starting:
             if not self._stop.is_set() and (self._thread is None or not self._thread.is_alive()):
-                self._thread = threading.Thread(target=self._in_background, args=(dimension,), name="memory-hnsw")
+                self._thread = threading.Thread(
+                    target=self._in_background, args=(dimension,), name="memory-retrievers-hnsw"
+                )
                 self._thread.start()
 
     def _in_background(self, dimension: int) -> None:
