@@ -320,9 +320,8 @@ def _windows(run: Sequence[str], named: bool) -> Iterable[tuple[str, bool]]:
     while end > 1 and run[end - 1].endswith(("ed", "ly")):
         end -= 1
     start = max(0, end - PHRASE_WORDS)
-    while (
-        0 < start < end - 1 and run[start][0].islower() and run[start].endswith(("ed", "ing"))
-    ):  # "called Bertha" names nothing
+    # "called Bertha" names nothing
+    while 0 < start < end - 1 and run[start][0].islower() and run[start].endswith(("ed", "ing")):
         start += 1
     tail = run[start:end]
     if any(len(word) > 1 and not word.isdigit() for word in tail):

@@ -132,11 +132,10 @@ class Engine:
         work()
 
     def waits_for_this_thread(self) -> bool:
-        """Whether it is one that is waited for when this is closed: the worker, or one that runs no hooks."""
-        thread = threading.current_thread()
-        if self._worker is not None and self._worker.thread is thread:
-            return True
-        return thread.name.startswith("memory-retrievers") and thread.name != "memory-retrievers-worker"
+        """Whether closing waits for it: it is the worker, or by its name one of the package that runs no hooks."""
+        thread, worker = threading.current_thread(), self._worker
+        runs_no_hooks = thread.name.startswith("memory-retrievers") and thread.name != "memory-retrievers-worker"
+        return runs_no_hooks or (worker is not None and worker.thread is thread)
 
     def _close(self) -> None:
         try:

@@ -229,9 +229,7 @@ class MissingTokens:
         with self._lock:
             if self._closing.is_set() or (self._thread is not None and self._thread.is_alive()):
                 return
-            self._thread = threading.Thread(
-                target=self._make_in_background, name="memory-retrievers-tokens", daemon=True
-            )
+            self._thread = threading.Thread(target=self._make_in_background, name="memory-retrievers-fill", daemon=True)
             self._thread.start()
 
     def make(self) -> None:

@@ -69,13 +69,16 @@ _SHORT_MONTH: Final = r"(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|okt|nov|dec|dez
 _SHORT_DAY: Final = "(?:mon|tues?|weds?|thu|sat|sun)"
 _DAY_OF_LIST: Final = r"\b(?:mon|tue|wed|thu|fri|sat|sun)"
 _HAS_SHORT: Final = re.compile(rf"\b(?:{_SHORT_MONTH}|(?:{_SHORT_DAY}|thurs?|fri)\b)")  # as few texts do
-_SHORT: Final = re.compile(  # first what has such a name in it and stays
-    r"\b(?:(?:rel(?:y|ie[sd]|ying)|based|depend(?:s|ed|ing)?|built) on sun|(?:j'ai|ont|y a|avons|(?:il|elle|on) a) sept"
+_OTHER_WORDS: Final = (  # with a short name among them that is none
+    r"(?:rel(?:y|ie[sd]|ying)|based|depend(?:s|ed|ing)?|built) on sun|(?:j'ai|ont|y a|avons|(?:il|elle|on) a) sept"
     r"|sun(?: and|,) sat|sat and sat|(?:[mtsl][ea]|qui|il|elle|ca|[nv]ous) tue|t[eu] tues"
     r"|(?:(?:ich|er|sie|man) (?:[^\W\d]+ ){0,4}|(?:l[ea] |l'|cet?(?:te)? )\w+ )tue|(?:hey|yeah|problem,?|worries,?) mon"
     r"|s?he weds|(?:i|we|s?he|they) (?:sat|wed)(?:,| and| -) (?:sat|sun|mon|wed)"
     r"|(?:i|we|they|s?he|who) wed (?:at (?:1[3-9]|[2-9]\d)|(?:between|from|after|before) \d+)(?![\d:h])"
-    r"|mon \d+ (?:pieces|portes|roues|etoiles|places|tonnes|litres|euros))\b"
+    r"|mon \d+ (?:pieces|portes|roues|etoiles|places|tonnes|litres|euros)"
+)
+_SHORT: Final = re.compile(
+    rf"\b(?:{_OTHER_WORDS})\b"
     rf"|(?:(?<=\d )|(?<=\d[snrt][tdh] )|(?<=\d[snrt][tdh] of )){_SHORT_MONTH}|\b(?:thurs?|fri|tues)\b"
     rf"|\b{_SHORT_MONTH}(?= (?:\d{{1,2}}(?:st|nd|rd|th)?|(?:19|20)\d\d)\b"
     r"(?![:.]\d| ?(?:%|€|\$|euros?|percent|times|mal|veces|dias|grados)))"
@@ -90,7 +93,7 @@ _SHORT: Final = re.compile(  # first what has such a name in it and stays
     rf"|\b{_SHORT_DAY}(?= (?:\d{{1,2}}(?::\d\d)? ?[ap]m|\d{{1,2}}:\d\d|(?:morning|afternoon|evening|night))\b)"
     r"|\b(?:mon|tues?|wed|thu)(?= (?:at|between|from|after|before) \d)"
 )
-"""Short names of months and English days, where they are no other words: "wed 6am", not "they wed in 1950"."""
+"""Other words, which stay, or short names of months and English days: "wed 6am", not "they wed in 1950"."""
 _NAMES: Final = {name[:3]: name for name in reversed([*MONTHS, *WEEKDAYS])}  # the first ones are English
 _FORTNIGHT: Final = re.compile(r"\b(?:(?:an?|one) )?fortnight\b")
 _DAYS_BACK: Final = {
