@@ -308,10 +308,11 @@ class OpenEpisodes:
             return dict(kept.turns) if (kept := self.kept.get(searched)) else {}
 
     def _follow(self, embedder: ProbedEmbedder) -> None:
-        """Drop the vectors of another embedder."""
-        if self._state != embedder.state:
-            self._state = embedder.state
+        """Drop the vectors of another embedder; that the store has its first ones makes none of them another's."""
+        before_first = embedder.state and embedder.state._replace(probe=None)
+        if self._state not in {embedder.state, before_first}:
             self._drop_all()
+        self._state = embedder.state
 
     def _drop_all(self) -> None:
         for kept in (self.kept, self._unstored, self._looked, self._doubted, self._refused):

@@ -416,6 +416,16 @@ def test_of_a_scope_with_more_messages_than_are_kept_for_all_nothing_is_read_aga
         rows_read.clear()
 
 
+def test_the_first_vectors_of_a_store_let_nothing_be_read_again(memory, rows_read):
+    memory.add_messages("c", said(*(f"message number {number}" for number in range(20))))
+    store = inside(memory).store.open_episodes
+    assert len(store.turns("c", include_child_scopes=False)) == 20
+    memory.remember_fact(scope="d", fact=NANTES)
+    rows_read.clear()
+    assert len(store.turns("c", include_child_scopes=False)) == 20
+    assert rows_read == []
+
+
 def test_turns_are_kept_by_their_bytes_the_newest_of_them(memory, rows_read, monkeypatch):
     memory.add_messages("c", said("a long list of words: " + " ".join(map(str, range(1_000))), "first", "second"))
     store = inside(memory).store.open_episodes
