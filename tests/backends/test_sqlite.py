@@ -356,7 +356,7 @@ def test_a_migration_that_fails_tells_its_own_cause(path, monkeypatch):
     SQLLedger(Database(path)).close()
 
 
-@pytest.mark.parametrize("during", ["BEGIN IMMEDIATE", "RELEASE joined"])
+@pytest.mark.parametrize("during", ["BEGIN IMMEDIATE", "RELEASE joined1"])
 def test_an_interrupt_of_a_transaction_is_raised_as_it_is_and_leaves_none_behind(on_disk, monkeypatch, during):
     def interrupted(self, sql, *values):
         ran = execute(self, sql, *values)
@@ -370,4 +370,25 @@ def test_an_interrupt_of_a_transaction_is_raised_as_it_is_and_leaves_none_behind
         with pytest.raises(KeyboardInterrupt), on_disk.transaction(), on_disk.database.write():
             add(on_disk, [fact("f1")])
     add(on_disk, [fact("f2")])
+    assert len(on_disk.eligible(facts_in())) == 1
+
+
+def test_an_interrupt_at_the_end_of_a_transaction_that_is_caught_in_the_one_around_it_undoes_it_alone(
+    on_disk, monkeypatch
+):
+    def interrupted(self, sql, *values):
+        if sql.startswith("RELEASE"):
+            monkeypatch.undo()
+            raise KeyboardInterrupt  # Python raises it where the call begins before which Ctrl-C was pressed
+        return execute(self, sql, *values)
+
+    def add_then_press():
+        add(on_disk, [fact("f2")])
+        monkeypatch.setattr(connection.Connection, "execute", interrupted)
+
+    execute = connection.Connection.execute
+    with on_disk.transaction(), on_disk.transaction():
+        add(on_disk, [fact("f1")])
+        with pytest.raises(KeyboardInterrupt), on_disk.database.write():
+            add_then_press()
     assert len(on_disk.eligible(facts_in())) == 1

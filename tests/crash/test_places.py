@@ -6,6 +6,9 @@ import sys
 import pytest
 from crash import full_disk
 
+from memory_retrievers import AgentMemory
+from memory_retrievers.testing import HashEmbedder
+
 OPEN = """
 import sys
 from memory_retrievers import AgentMemory, MemoryRetrieversError
@@ -73,3 +76,15 @@ def test_a_store_that_is_made_on_a_full_disk_is_refused_and_made_when_there_is_r
     assert refused.startswith("DiskFullError ")
     assert "Make room" in refused
     assert then == "held 1"
+
+
+def test_a_move_that_finds_no_more_room_does_not_say_that_nothing_of_it_was_written(tmp_path):
+    source, full = tmp_path / "source", tmp_path / "full"
+    full.mkdir()
+    with AgentMemory.open(source, embedder=HashEmbedder()) as memory:
+        memory.remember_many([{"scope": "c", "fact": f"{number} {'tea ' * 240}"} for number in range(1_000)])
+    code = "import sys; from memory_retrievers.cli import app; sys.stderr = sys.stdout; app(standalone_mode=False)"
+    small = {"mount": 'mount -t tmpfs -o size=4m crash "$1"', "given": [full]}
+    ran = opened("migrate", "--from", source, "--to", full / "store", code=code, **small)
+    assert "no space is left" in ran
+    assert "nothing was written" not in ran

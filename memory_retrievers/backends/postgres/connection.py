@@ -371,7 +371,7 @@ def _translated(error: Exception) -> ValidationError | BackendError | Configurat
         return ConfigurationError("this memory is closed; open it again")
     if isinstance(error, psycopg.errors.DiskFull):
         return DiskFullError(
-            f"no space is left on the server: {reason}; nothing was written. Make room there, and try again"
+            f"no space is left on the server: {reason}; this write was undone. Make room there, and try again"
         )
     if isinstance(error, psycopg_pool.PoolTimeout):
         reason += ": the server cannot be reached, or all connections that pool_size allows are in use"

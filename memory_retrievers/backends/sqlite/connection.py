@@ -138,7 +138,7 @@ def translated(error: Exception, path: Path | None) -> ValidationError | Backend
         return ValidationError(f"SQLite cannot hold a value: {error}; nothing was written")
     if path is not None and _is_for_want_of_space(error, path):
         return DiskFullError(
-            f"no space is left for {path}: {error}; nothing was written. Make room where it is, and try again; "
+            f"no space is left for {path}: {error}; this write was undone. Make room where it is, and try again; "
             "memory-retrievers purge makes a store smaller, and needs as much space again while it does"
         )
     return BackendError(f"SQLite failed on {path or 'the in-memory store'}: {error}")
@@ -186,6 +186,7 @@ class Connection(sqlite3.Connection):
     dialect = DIALECT
     states: sql.States | None = None
     unchanged: int | None = None  # in a transaction that writes, the number of changes at its beginning
+    nested: int = 0  # transactions within that one
 
     def is_settled(self, *_: str, **__: bool) -> bool:
         """See ``sql.connection.Connection``; nobody else writes meanwhile, in whatever scope."""
@@ -229,16 +230,20 @@ def connect(address: str, *, writes: bool = False) -> Connection:
 
 @contextmanager
 def joined(writer: Connection) -> Iterator[None]:
-    """A transaction within that of the same thread."""
-    writer.execute("SAVEPOINT joined")
+    """A transaction within that of the same thread; one that an interrupt ends is undone until it is released."""
+    writer.nested += 1
+    savepoint = f"joined{writer.nested}"  # each level has its own: what is undone is never what is around it
     try:
+        writer.execute(f"SAVEPOINT {savepoint}")
         yield
+        writer.execute(f"RELEASE {savepoint}")
     except BaseException:
-        if writer.in_transaction:
-            writer.execute("ROLLBACK TO joined")
-            writer.execute("RELEASE joined")
+        with contextlib.suppress(sqlite3.OperationalError):  # there is none where the interrupt came after its release
+            writer.execute(f"ROLLBACK TO {savepoint}")
+            writer.execute(f"RELEASE {savepoint}")
         raise
-    writer.execute("RELEASE joined")  # an interrupt here undoes the whole, unless it is caught within
+    finally:
+        writer.nested -= 1
 
 
 def state_of(path: Path) -> State:
