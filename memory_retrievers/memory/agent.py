@@ -517,8 +517,8 @@ class AgentMemory(BaseMemory):
     def forget_conversation(self, scope: str, conversation: str | None = None) -> int:
         """Remove what was said in a conversation, queued or in episodes, and give the number of episodes.
 
-        What was made of it stays, as for :meth:`forget`. What waits for review in the scope or above goes, since it
-        tells what was asked in the conversation.
+        What was made of it stays, as for :meth:`forget`. What waits for review in the scope goes, since it tells what
+        was asked in the conversation, and so does what waits above if anything was said in it.
 
         Args:
             scope: Whose conversation.

@@ -252,6 +252,14 @@ def test_what_was_asked_of_a_scope_above_tells_it_no_more(memory, clock, forgets
     assert [each.scope for each in memory.pending_reviews("team") + memory.pending_reviews("other")] == ["other"]
 
 
+def test_a_conversation_that_nobody_had_takes_no_review_of_a_scope_above(memory, clock):
+    memory.remember_episode(scope="team/anna", id="e1", summary="They spoke of diabetes.", messages=said(clock))
+    for scope in ("team", "team/anna"):
+        memory.retrieve(TOLD, scope=scope, include_child_scopes=True)
+    memory.forget_conversation("team/anna", "nobody's")
+    assert [len(memory.pending_reviews(scope)) for scope in ("team", "team/anna")] == [1, 0]
+
+
 def test_no_other_scope_is_touched(memory, clock):
     for scope in ("c", "c/d", "cc", "other"):
         memory.remember_episode(scope=scope, id="e1", summary="They spoke.", messages=said(clock))

@@ -332,13 +332,17 @@ class SQLOpenEpisodes(Part):
         with self.database.write() as connection:
             connection.execute("UPDATE queued_messages SET vector = NULL, tokens = NULL WHERE vector IS NOT NULL")
 
-    def forget(self, scope: str, conversation: str | None) -> None:
-        """Delete the queued messages of a conversation, the lease of whoever works on them, and the scope's reviews."""
+    def forget(self, scope: str, conversation: str | None, *, is_told: bool = False) -> None:
+        """Delete the queued messages of a conversation, the lease of whoever works on them, and the scope's reviews.
+
+        Those of the scopes above stay if nothing was queued, and ``is_told``, which means episodes, is False.
+        """
         key = {"scope": scope, "conversation": conversation or ""}
         with self.database.write(scope) as connection:
             for table in ("queued_messages", "queues"):
-                connection.execute(f"DELETE FROM {table} WHERE {OF_SCOPE} AND conversation = :conversation", key)
-            _forget_reviews(connection, scope)
+                gone = connection.execute(f"DELETE FROM {table} WHERE {OF_SCOPE} AND conversation = :conversation", key)
+                is_told = gone.rowcount > 0 or is_told
+            _forget_reviews(connection, scopes.lineage(scope) if is_told else [scope])
 
     def forget_messages(self, scope: str, rows: Sequence[int]) -> None:
         """Delete queued messages of a scope, the leases of whoever may have read what is forgotten, and its reviews."""
@@ -346,12 +350,12 @@ class SQLOpenEpisodes(Part):
             connection.executemany("DELETE FROM queued_messages WHERE row = ?", [(row,) for row in rows])
             connection.execute(f"{FREE} WHERE {OF_SCOPE}", {"scope": scope})
             connection.execute(DROP_EMPTY_QUEUES, {"scope": scope})
-            _forget_reviews(connection, scope)
+            _forget_reviews(connection, scopes.lineage(scope))  # one above is searched with its children
 
 
-def _forget_reviews(connection: Connection, scope: str) -> None:
-    """Delete what waits for review in a scope and above, where questions tell what was said, and scopes left empty."""
-    dialect, searched = connection.dialect, scopes.lineage(scope)  # one above is searched with its children
+def _forget_reviews(connection: Connection, searched: Sequence[str]) -> None:
+    """Delete what waits for review in scopes, where questions tell what was said, and scopes left empty."""
+    dialect = connection.dialect
     filed = f"scope_id IN (SELECT id FROM scopes WHERE {dialect.among('scope', ':scopes')})"
     for table in ("pending_reviews", "review_jobs"):
         connection.execute(f"DELETE FROM {table} WHERE {filed}", {"scopes": dialect.listed(searched)})
