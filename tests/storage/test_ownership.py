@@ -45,6 +45,8 @@ FEED = HOLD.replace("HashEmbedder())", 'HashEmbedder(), dense="chroma")').replac
 )
 """The same, and it is this process that has Chroma."""
 
+TEND = HOLD.replace('memory.remember_fact(scope="c1", fact=line.strip())', "getattr(memory, line.strip())()")
+
 FORGET = """
 import sys
 from memory_retrievers import AgentMemory
@@ -163,6 +165,23 @@ def test_a_purge_beside_a_process_that_has_chroma_is_refused_by_name_and_loses_n
             assert len(memory.retrieve("Lyon", scope="c1").semantic) == 3
             assert memory.verify().ok
     assert [file for file in store.rglob("*") if file.is_file() and b"Xyzzyplugh" in file.read_bytes()] == []
+
+
+@pytest.mark.parametrize("what", ["purge", "verify"])
+def test_a_process_that_has_once_purged_or_verified_a_store_keeps_no_other_from_it(store, what):
+    with opened(store, dense="chroma") as memory:
+        memory.remember_fact(scope="c1", fact="User likes Lyon")
+        memory.retrieve("Lyon", scope="c1")
+    arguments = [sys.executable, "-c", TEND, str(store)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "ready\n"
+        other.stdin.write(f"{what}\n")
+        other.stdin.flush()
+        assert other.stdout.readline() == "stored\n"
+        with opened(store, dense="chroma") as memory:
+            memory.purge()
+            assert memory.verify().notes == ()
+            assert memory.verify().ok
 
 
 def test_what_another_process_forgets_leaves_the_memory_of_this_one(store):

@@ -242,6 +242,9 @@ class Feeder:
         """Keep background threads from touching the projection while this lasts; False if another process holds it."""
         with self._feeding:
             yield self._projection.hold()
+            if not self.ready:  # it was looked at, and another process may want to feed it
+                self._projection.close()
+                self._projection.let_go()
 
     def make_anew(self) -> None:
         """Recreate the projection from scratch, even if there was none."""
@@ -267,6 +270,7 @@ class Feeder:
             self._generation = None
             self._projection.destroy(self._outbox.state().generation, every_byte=True)
             self._outbox.begin(None)
+            self._projection.let_go()  # another process may want to do the same before this one feeds it again
 
     def close(self) -> None:
         """Stop the thread after its batch, and feed what waits if the projection is open and it is little."""
