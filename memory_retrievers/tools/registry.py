@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Self, get_type_hints
 
 from pydantic import model_validator
 
-from memory_retrievers.errors import ConfigurationError, NotFoundError, error_object
+from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError, error_object
 from memory_retrievers.tools import associate, batches, records, retrieve, scopes, search, store, sync, update
 from memory_retrievers.tools.arguments import LEVEL_ARGUMENT, ArgumentsT, MemoryId, without
 from memory_retrievers.tools.records import MemoryDeleteArguments
@@ -286,4 +286,7 @@ class LocalToolbox:
             tool = find_tool(name, among=self._tools)
         except NotFoundError as error:
             return ToolOutput.of(error_object(error), is_error=True)
+        if not isinstance(arguments, Mapping):  # a model may write null, or a list
+            refused = ValidationError(f"the arguments of {name} must be a JSON object")
+            return ToolOutput.of(error_object(refused), is_error=True)
         return run_tool(tool, self._context, arguments)

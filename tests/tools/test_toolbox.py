@@ -41,6 +41,13 @@ def test_what_goes_wrong_is_answered_and_not_raised(context):
     assert json.loads(output.content) == output.artifact
 
 
+@pytest.mark.parametrize("arguments", [None, [], "", 1, [{"query": "tea"}]])
+def test_arguments_that_are_no_object_are_answered_with_an_error(context, arguments):
+    output = LocalToolbox(context).call("recent_memory", arguments)
+    assert output.is_error
+    assert "must be a JSON object" in output.content
+
+
 @pytest.mark.parametrize("level", ["minimal", "standard", "full", None])
 def test_an_error_without_details_looks_the_same_at_all_levels(context, level):
     output = run_tool(failing(NotFoundError("Memory not found: m9")), context, {"response_level": level})
