@@ -349,8 +349,8 @@ class Feeder:
                     return  # another process has fed it
                 if batch.generation != generation:
                     raise BackendError("another process has begun the vector projection anew")
+                self._projection.remove(batch.remove)  # first: Chroma keeps keys that a row no longer has
                 self._put(batch.put)
-                self._projection.remove(batch.remove)
                 self._outbox.acknowledge(batch)
 
     def _put(self, passages: Sequence[ProjectedPassage]) -> None:

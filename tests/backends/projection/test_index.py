@@ -380,6 +380,15 @@ def test_verify_tells_what_differs(ledger, at_once, projection):
     assert at_once.verify().ok  # all of it waits, so all of it may differ
 
 
+def test_a_passage_that_has_moved_up_says_nothing_of_where_it_was(ledger, at_once, projection):
+    ids = [*store(ledger, 30), *store(ledger, 1, scope=f"{SCOPE}/below", first=30)]
+    same_as_exact(at_once, ledger)
+    ledger.management.move([MemoryKey(scope=f"{SCOPE}/below", id="f30")], target_scope=SCOPE)
+    same_as_exact(at_once, ledger)
+    assert at_once.verify().ok
+    assert projection.count() == len(ids)
+
+
 def test_rebuilding_mends_it(ledger, at_once, projection):
     ids = store(ledger, 30)
     same_as_exact(at_once, ledger)
