@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -182,6 +183,22 @@ class TestConnectionLoss:
                     lost.execute("SELECT 1")
             with pool.taken() as one, pool.taken() as other:
                 assert [each.execute("SELECT 1").fetchone() for each in (one, other)] == [(1,), (1,)]
+        finally:
+            pool.close()
+
+    def test_connections_that_interrupts_have_lost_are_replaced(self, server, name, url, monkeypatch):
+        pool = Pool(url, size=2, patience=5, settings={}, sign=1)
+        here = f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}'"
+        try:
+            take = pool._pool.getconn
+            with monkeypatch.context() as pressed:
+                pressed.setattr(pool._pool, "getconn", lambda: [take(), signal.raise_signal(signal.SIGINT)])
+                for _ in range(5):
+                    with pytest.raises(KeyboardInterrupt), pool.taken():
+                        pass
+            with pool.taken() as one, pool.taken() as other:
+                assert [each.execute("SELECT 1").fetchone() for each in (one, other)] == [(1,), (1,)]
+                until(lambda: len(server.run(here)) == 2, "the end of those that were lost")
         finally:
             pool.close()
 

@@ -51,6 +51,16 @@ _SETTINGS: Final = {
 _IDLE: Final = 0.5  # seconds after which a connection is asked whether it is still alive before it is used
 
 
+class _Pooled(psycopg.Connection[Any]):
+    """A connection that says so where it is dropped open: an interrupt has lost it between the pool and who took it."""
+
+    lost: list[None] | None = None
+
+    def __del__(self, *_: Any) -> None:  # noqa: ANN401 - in any thread, which may hold any lock
+        if self.lost is not None and not self.closed:
+            self.lost.append(None)
+
+
 class Pool:
     """Connection pool that replaces lost connections.
 
@@ -69,8 +79,11 @@ class Pool:
         self._sign = sign
         self._settings = {**_SETTINGS, **settings}
         self._lost_at = 0.0
-        self._pool: psycopg_pool.ConnectionPool[psycopg.Connection[Any]] = psycopg_pool.ConnectionPool(
+        self._size = self._most = size
+        self._dropped: list[None] = []
+        self._pool: psycopg_pool.ConnectionPool[_Pooled] = psycopg_pool.ConnectionPool(
             address,
+            connection_class=_Pooled,
             min_size=LEAST_CONNECTIONS,
             max_size=size,
             timeout=patience,
@@ -91,6 +104,9 @@ class Pool:
     @contextmanager
     def taken(self) -> Iterator[psycopg.Connection[Any]]:
         """Check out a connection; it is returned at the end, and uncommitted work is rolled back."""
+        if self._most != (most := self._size + len(self._dropped)):  # the pool goes on counting those
+            self._most = most
+            self._pool.resize(LEAST_CONNECTIONS, most)
         raw = self._pool.getconn()
         # Counted from here, not from when it is given back: it may have died unseen while it was out.
         raw._used_at = time.monotonic()  # type: ignore[attr-defined]  # noqa: SLF001
@@ -108,7 +124,8 @@ class Pool:
         """Close all connections."""
         self._pool.close()
 
-    def _configure(self, raw: psycopg.Connection[Any]) -> None:
+    def _configure(self, raw: _Pooled) -> None:
+        raw.lost = self._dropped
         prepare(raw)
         for setting in self._settings.items():
             raw.execute("SELECT set_config(%s, %s, FALSE)", setting)
