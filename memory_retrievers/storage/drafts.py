@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import (
     AnyMemory,
-    Category,
     ContentType,
     Draft,
     Kind,
@@ -24,7 +23,6 @@ from memory_retrievers.models import (
     Origin,
     SemanticDraft,
     SemanticMemory,
-    Tier,
 )
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.management import MemoryEventType
@@ -48,26 +46,18 @@ NEAREST: Final = 20  # nearest facts that are compared with a new one
 MOST_NEAR: Final = 5  # facts at most that an answer names
 
 
-class _FactKey(NamedTuple):
-    """What two facts have in common if the second only says the first again."""
-
-    scope: str
-    text: str
-    category: Category
-    agent_id: str | None
-    tier: Tier
-    content_type: ContentType
-    expires_at: datetime | None
-
-    @classmethod
-    def of(cls, fact: SemanticDraft) -> _FactKey:
-        text = normalised(fact.fact, fact.content_type)
-        return cls(fact.scope, text, fact.category, fact.agent_id, fact.tier, fact.content_type, fact.expires_at)
+def _beside_words(fact: SemanticDraft) -> tuple[object, ...]:
+    """What two facts have in common, beside their words, if the second only says the first again."""
+    return fact.scope, fact.category, fact.agent_id, fact.tier, fact.content_type, fact.expires_at
 
 
 def says_again(known: SemanticMemory, draft: SemanticDraft) -> bool:
     """True if a known fact has all that a draft has beside its words, so that nothing is lost without the draft."""
-    return _FactKey.of(known)._replace(text="") == _FactKey.of(draft)._replace(text="")
+    return _beside_words(known) == _beside_words(draft)
+
+
+def _said(fact: SemanticDraft) -> tuple[object, ...]:
+    return normalised(fact.fact, fact.content_type), *_beside_words(fact)
 
 
 def means_same_day(known: SemanticMemory, text: str, *, day: datetime) -> bool:
@@ -80,7 +70,7 @@ class KnownFacts:
 
     def __init__(self, ledger: SQLLedger, drafts: Iterable[SemanticDraft], *, now: datetime) -> None:
         self._now = now
-        self._facts: dict[_FactKey, list[SemanticMemory]] = {}
+        self._facts: dict[tuple[object, ...], list[SemanticMemory]] = {}
         hashes: dict[str, set[int]] = {}
         for draft in drafts:
             hashes.setdefault(draft.scope, set()).add(text_hash(draft.fact, draft.content_type))
@@ -91,13 +81,13 @@ class KnownFacts:
     def add(self, fact: SemanticMemory) -> None:
         """Add a fact to those that are known."""
         if fact.origin in TOLD_BY_AGENTS:
-            self._facts.setdefault(_FactKey.of(fact), []).append(fact)
+            self._facts.setdefault(_said(fact), []).append(fact)
 
     def find(self, draft: SemanticDraft, *, leaving: Collection[str] = ()) -> SemanticMemory | None:
         """Return the oldest fact that says what a draft says, for the same time, and is not about to be invalidated."""
         if draft.id is not None or draft.origin not in TOLD_BY_AGENTS or draft.invalid_at is not None:
             return None
-        known = (fact for fact in self._facts.get(_FactKey.of(draft), ()) if fact.id not in leaving)
+        known = (fact for fact in self._facts.get(_said(draft), ()) if fact.id not in leaving)
         return next((fact for fact in known if self._holds_for(fact, draft)), None)
 
     def _holds_for(self, fact: SemanticMemory, draft: SemanticDraft) -> bool:
@@ -177,9 +167,11 @@ class PendingDrafts:
             settings: What is near, and whether details are compared; None finds none.
         """
         fact = self.drafts[0].memory
-        if settings is None or len(self.drafts) != 1 or not isinstance(fact, SemanticMemory) or not passages[0]:
+        if settings is None or not settings.compare_details or len(self.drafts) != 1 or not passages[0]:
             return ()
-        if not settings.compare_details or not _is_comparable(fact):
+        if not isinstance(fact, SemanticMemory) or fact.content_type is not ContentType.TEXT:
+            return ()
+        if fact.origin is Origin.STORE or fact.invalid_at is not None or len(fact.fact) > COMPARED_CHARACTERS:
             return ()
         with self.ledger.snapshots.comparing(), self.ledger.database.reading():
             selection = Selection(scope=fact.scope, kind=Kind.SEMANTIC, now=self.now)
@@ -249,15 +241,6 @@ class PendingDrafts:
         until = fact.invalid_at or max(fact.valid_at, min(self.now, by.valid_at))
         self.ledger.replace(fact.model_copy(update={"invalid_at": until, "updated_at": self.now, "replaced_by": by.id}))
         self.ledger.events.note([fact.key], MemoryEventType.SUPERSEDED, at=self.now)
-
-
-def _is_comparable(fact: SemanticMemory) -> bool:
-    return (
-        fact.content_type is ContentType.TEXT
-        and fact.origin is not Origin.STORE
-        and fact.invalid_at is None
-        and len(fact.fact) <= COMPARED_CHARACTERS
-    )
 
 
 class NotPrepared(BaseException):

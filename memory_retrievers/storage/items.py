@@ -101,22 +101,22 @@ class StoredItems:
             every_field=True,
         )
 
+        def among(vector: Vector, rows: Sequence[int]) -> list[FoundItem]:
+            near = self._measured(vector, selection, rows)
+            return _part(self._scored(near, (), fits, first=offset + limit), offset, limit)
+
         def find(vector: Vector) -> list[FoundItem]:
             if conditions:
                 rows = self._ledger.rows(selection.scope, now=selection.now, conditions=conditions, limit=_FEW + 1)
                 if len(rows) <= _FEW:  # what fits is rare: only that is compared
-                    near = self._measured(vector, selection, rows)
-                    return _part(self._scored(near, (), fits, first=offset + limit), offset, limit)
+                    return among(vector, rows)
             # all facts of the scope are ranked in memory, and what is no item, or does not fit, is passed over
             ranked, is_all = self._first(vector, selection, _LIKELY * (offset + limit))
             first = len(ranked) if conditions else offset + limit
             found = _part(self._scored(ranked, conditions, fits, first=first), offset, limit)
             if is_all or len(found) == limit:
                 return found
-            rows = self._ledger.rows(selection.scope, now=selection.now, conditions=conditions)
-            return _part(
-                self._scored(self._measured(vector, selection, rows), (), fits, first=offset + limit), offset, limit
-            )
+            return among(vector, self._ledger.rows(selection.scope, now=selection.now, conditions=conditions))
 
         return [] if limit <= 0 else self._store.search(storable(query), find)
 

@@ -51,7 +51,10 @@ def reembed(store: MemoryStore, embedder: Embedder, *, progress: Progress | None
         if not is_alone:
             raise ConfigurationError("this store is being re-embedded already: wait until that is done")
         _move(store, ProbedEmbedder.probed(embedder, with_tokens=store.embedder.with_tokens), progress)
-    _rebuild(store)
+    try:
+        store.dense.rebuild()
+    except BackendError as error:  # of an index outside the ledger
+        _logger.warning("the vector index could not be made anew and will be later: %s", error)
 
 
 def _move(store: MemoryStore, new: ProbedEmbedder, progress: Progress | None) -> None:
@@ -90,14 +93,10 @@ def _embed_missing(store: MemoryStore, new: ProbedEmbedder, progress: Progress |
             progress(*new_vectors.counts())
         if len(page) < PASSAGES_AT_ONCE:
             break  # what is missing now was stored meanwhile, and there may always be more of it
-    _embed_missing_versions(store, new)
-
-
-def _embed_missing_versions(store: MemoryStore, new: ProbedEmbedder) -> None:
     facts = store.ledger.facts
-    while page := facts.without_new_vector(limit=PASSAGES_AT_ONCE):
-        facts.keep_new_vectors(list(page), new.embed_documents(list(page.values())))
-        if len(page) < PASSAGES_AT_ONCE:
+    while versions := facts.without_new_vector(limit=PASSAGES_AT_ONCE):
+        facts.keep_new_vectors(list(versions), new.embed_documents(list(versions.values())))
+        if len(versions) < PASSAGES_AT_ONCE:
             return
 
 
@@ -110,14 +109,6 @@ def _take_over(store: MemoryStore) -> bool:
     ledger.open_episodes.forget_vectors()
     ledger.outbox.begin(None)  # an index outside the ledger has to be fed anew
     return True
-
-
-def _rebuild(store: MemoryStore) -> None:
-    """Rebuild an index after a change of vectors; one outside the ledger that fails now recovers later."""
-    try:
-        store.dense.rebuild()
-    except BackendError as error:
-        _logger.warning("the vector index could not be made anew and will be later: %s", error)
 
 
 EPISODES_AT_ONCE: Final = 16  # episodes that are embedded and written at a time: what a crash can lose

@@ -135,12 +135,9 @@ def _move_memories(
     contents: Contents, records: Iterator[Record], target: MemoryStore, *, going_on: bool, progress: Progress | None
 ) -> None:
     """Copy the memories, which are the bulk and come first."""
-    header = export_format.header_of(contents)
     memories = (record for record in islice(records, contents.counts["memories"]) if isinstance(record, StoredMemory))
     done = 0
     while page := list(islice(memories, transfer.PAGE)):
-        for stored in page:
-            export_format.require_whole(stored, header)
         with target.ledger.transaction():
             new = [stored for stored in page if not (going_on and _is_there(target.ledger, stored))]
             # a page at once: a database far away is asked less often
