@@ -48,7 +48,7 @@ from memory_retrievers.models.results import (
     parse_page_size,
 )
 from memory_retrievers.models.scenes import CharacterState, SceneEvent
-from memory_retrievers.models.selection import Selection
+from memory_retrievers.models.selection import Listing, Selection
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval
 from memory_retrievers.retrieval.request import RetrievalRequest, check_length, parse_limit
 from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
@@ -663,15 +663,8 @@ class AgentMemory(BaseMemory):
         """
         filters = Filters.parse({"tags": tags, "metadata": metadata, "since": since, "until": until, "where": where})
         size = parse_page_size(limit)
-        memories = self._store.ledger.page(
-            scopes.parse(scope),
-            kinds=parse_kinds(kind),
-            after=parse_cursor(cursor),
-            limit=size + 1,
-            now=self.now(),
-            filters=filters,
-        )
-        return page_of(memories, limit=size)
+        listing = Listing(scope=scopes.parse(scope), kinds=parse_kinds(kind), now=self.now(), filters=filters)
+        return page_of(self._store.ledger.page(listing, after=parse_cursor(cursor), limit=size + 1), limit=size)
 
     def pending_reviews(self, scope: str) -> builtins.list[PendingReview]:
         """The retrievals in this scope whose use has not been judged yet, oldest first."""

@@ -81,6 +81,23 @@ labels_of: Final = attrgetter(
 NO_LABELS: Final = ((), (), None, None, None, None, None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Which memories of a scope are listed, and in which order."""
+
+    scope: str  # the scope
+    now: datetime  # what has expired by then is left out
+    kinds: tuple[Kind, ...] = tuple(Kind)  # kinds of memory
+    # only what held at that moment, in the words of that moment; None lists all, whatever its state
+    as_of: datetime | None = None
+    filters: Filters = EVERYTHING  # tags, metadata and times that a memory must have
+    oldest_first: bool = False  # the order
+
+    def of(self, kind: Kind) -> Selection:
+        """Select those of one kind."""
+        return Selection(scope=self.scope, kind=kind, now=self.now, as_of=self.as_of, filters=self.filters)
+
+
 class Embedded(NamedTuple):
     """A text as an embedder sees it."""
 

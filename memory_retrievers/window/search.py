@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field, JsonValue
 
-from memory_retrievers.backends.sql.overview import Listing
 from memory_retrievers.models import JsonObject, Kind, SemanticMemory
 from memory_retrievers.models.fields import ShortText
 from memory_retrievers.models.filters import SearchOptions, parse_moment
+from memory_retrievers.models.selection import Listing
 from memory_retrievers.retrieval.explanations import ExplainedMemory, Outcome
 from memory_retrievers.text.analysis import estimate_tokens
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate

@@ -346,7 +346,7 @@ class Window:
         scope: they are read now and then, and in a large scope less often.
         """
         overview, now = self.memory.overview, time.monotonic()
-        state = overview.state(scope)
+        state = overview.state(scope, include_child_scopes=False)
         with self._lock:
             known = self._pulses.get(scope)
         if known is None or known.state != state or now - known.read_at >= max(0.5, _SHARE * known.took):

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field
 
 from memory_retrievers import __version__
-from memory_retrievers.backends.sql.overview import TEXT_SHOWN, Listing, ScopeCounts
+from memory_retrievers.backends.sql.overview import TEXT_SHOWN, ScopeCounts
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
 from memory_retrievers.fsrs import curve_of, retrievability
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, JsonObject, Kind, SemanticMemory, scopes
 from memory_retrievers.models.fields import ShortText, iso, microseconds
-from memory_retrievers.models.filters import parse_moment
+from memory_retrievers.models.filters import Filters, parse_moment
 from memory_retrievers.models.management import MemoryFilter
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Position, held, parse_cursor, position_cursor
+from memory_retrievers.models.selection import Listing
 from memory_retrievers.retrieval.explanations import ExplainedMemory
 from memory_retrievers.settings import Checked
 from memory_retrievers.window.state import Doctor, Window
@@ -132,7 +133,7 @@ def memories(window: Window, query: MemoriesQuery) -> JsonObject:
         now=now,
         kinds={"fact": (Kind.SEMANTIC,), "episode": (Kind.EPISODIC,), "open": ()}.get(query.kind or "", tuple(Kind)),
         as_of=query.as_of,
-        tag=query.tag,
+        filters=Filters(tags=() if query.tag is None else (query.tag,)),
         oldest_first=query.oldest_first,
     )
     shapes: list[tuple[AnyMemory, int]] = list(overview.page(listing, after=after, limit=query.limit + 1))
@@ -225,7 +226,7 @@ def diff(window: Window, query: DiffQuery) -> JsonObject:
 def pulse(window: Window, query: PulseQuery) -> JsonObject:
     """Texts that change when the scope changes, and when anything within reach does."""
     version = None if query.scope is None else window.pulse(window.reach(query.scope))
-    within = window.memory.overview.state_within(window.settings.root)
+    within = window.memory.overview.state(window.settings.root)
     return {"version": version, "store": ".".join(map(str, (*within, window.undo.changes)))}
 
 

@@ -14,7 +14,7 @@ from memory_retrievers.errors import READ_ONLY, ConfigurationError
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot
-    from memory_retrievers.models import Kind
+    from memory_retrievers.models import Kind, MemoryKey
     from memory_retrievers.models.selection import Vector, Vectors
     from memory_retrievers.models.storage import OpenPlace
 
@@ -294,6 +294,7 @@ def one(connection: Connection, sql: str, parameters: Values = ()) -> Any:  # no
 
 
 OF_SCOPE: Final = "scope_id = (SELECT id FROM scopes WHERE scope = :scope)"  # a condition on a row of a scope
+OF_KEY: Final = "scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"  # and on the memory of a key
 
 
 def scope_id_of(connection: Connection, scope: str) -> int:
@@ -306,6 +307,12 @@ def scope_id_of(connection: Connection, scope: str) -> int:
         connection.execute("INSERT INTO scopes (scope) VALUES (?) ON CONFLICT DO NOTHING", (scope,))
         scope_id = one(connection, asked, (scope,))
     return int(scope_id)
+
+
+def place_of(connection: Connection, key: MemoryKey) -> tuple[int, int] | None:
+    """Return the row ids of a memory's scope and of itself; None if it is not there."""
+    found = connection.execute(f"SELECT scope_id, row FROM memories WHERE {OF_KEY}", (key.scope, key.id)).fetchone()
+    return None if found is None else (found[0], found[1])
 
 
 def insert(connection: Connection, table: str, values: Mapping[str, object], *, scope_id: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from memory_retrievers.backends.sql.connection import Dialect, Part, scope_id_of
+from memory_retrievers.backends.sql.connection import OF_KEY, Dialect, Part, scope_id_of
 from memory_retrievers.backends.sql.memories import insert_passages, overwrite_row
 from memory_retrievers.backends.sql.rows import BELOW, below, encode, encode_json, encode_time, ids_by_scope, readable
 from memory_retrievers.errors import ValidationError
@@ -241,8 +241,7 @@ class SQLItems(Part):
         """Let stored items live until a time; nothing else of them changes."""
         with self.database.write(*{key.scope for key in until}) as connection:
             connection.executemany(
-                """UPDATE memories SET expires_at = ?
-                WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?""",
+                f"UPDATE memories SET expires_at = ? WHERE {OF_KEY}",
                 [(encode_time(time), key.scope, key.id) for key, time in until.items()],
             )
 

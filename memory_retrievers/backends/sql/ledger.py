@@ -13,7 +13,7 @@ import numpy as np
 from memory_retrievers.backends.sql import contents, removal, sync, verification
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.characters import SQLCharacters
-from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Part, joining, scope_id_of
+from memory_retrievers.backends.sql.connection import OF_KEY, OF_SCOPE, Connection, Database, Part, joining, scope_id_of
 from memory_retrievers.backends.sql.conversations import DROP_EMPTY_QUEUES, FREE, SQLConversations
 from memory_retrievers.backends.sql.events import SQLEvents
 from memory_retrievers.backends.sql.facts import SQLFacts
@@ -126,9 +126,8 @@ class SQLLedger(StoredRecords, StoredPassages):
         """
         with self.database.write(scope) as connection:
             connection.execute(
-                """UPDATE memories SET invalid_at = ?, updated_at = ?, replaced_by = ?
-                WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ? AND kind = 'semantic'
-                AND invalid_at IS NULL""",
+                f"""UPDATE memories SET invalid_at = ?, updated_at = ?, replaced_by = ?
+                WHERE {OF_KEY} AND kind = 'semantic' AND invalid_at IS NULL""",
                 (encode_time(at), encode_time(at), replaced_by, scope, id),
             )
 

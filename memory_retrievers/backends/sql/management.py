@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final
 
 from memory_retrievers.backends.sql import characters, removal
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import (
+    OF_KEY,
     OF_SCOPE,
     Connection,
     Dialect,
@@ -17,6 +19,7 @@ from memory_retrievers.backends.sql.connection import (
     insert,
     joining,
     one,
+    place_of,
     scope_id_of,
 )
 from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, ids_by_scope, load
@@ -29,8 +32,6 @@ _ROW: Final = """(SELECT row FROM memories
     WHERE scope_id = (SELECT id FROM scopes WHERE scope = :{end}_scope) AND id = :{end}_id)"""
 _SOURCE: Final = _ROW.format(end="source")
 _TARGET: Final = _ROW.format(end="target")
-_PLACE: Final = """SELECT scope_id, row FROM memories
-    WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"""
 _FIELDS: Final = "a.type, a.strength, a.auto_generated, a.created_at"
 
 BETWEEN: Final = """FROM associations a
@@ -151,21 +152,12 @@ class SQLManagement(Part):
 
     def write_use(self, memories: Sequence[AnyMemory]) -> None:
         """Write the importance, pin and access counts of stored memories, and nothing else."""
+        use = attrgetter("importance", "importance_pinned", "access_count")
         with self.database.write(*{memory.scope for memory in memories}) as connection:
             connection.executemany(
-                """UPDATE memories SET importance = ?, importance_pinned = ?, access_count = ?, last_accessed_at = ?
-                WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?""",
-                [
-                    (
-                        memory.importance,
-                        memory.importance_pinned,
-                        memory.access_count,
-                        encode_time(memory.last_accessed_at),
-                        memory.scope,
-                        memory.id,
-                    )
-                    for memory in memories
-                ],
+                f"""UPDATE memories SET importance = ?, importance_pinned = ?, access_count = ?, last_accessed_at = ?
+                WHERE {OF_KEY}""",
+                [(*use(memory), encode_time(memory.last_accessed_at), memory.scope, memory.id) for memory in memories],
             )
 
     def move(self, keys: Sequence[MemoryKey], *, target_scope: str) -> None:
@@ -258,10 +250,10 @@ class SQLManagement(Part):
         appended = 0
         with self.database.write(*{entry.memory.scope for entry in entries}) as connection:
             for entry in entries:
-                found = connection.execute(_PLACE, (entry.memory.scope, entry.memory.id)).fetchone()
-                if found is None:
+                place = place_of(connection, entry.memory)
+                if place is None:
                     continue
-                scope_id, memory = found
+                scope_id, memory = place
                 if spacing is not None:
                     since = encode_time(entry.at - spacing)
                     noted = "SELECT 1 FROM audit WHERE memory = ? AND type = ? AND at > ? LIMIT 1"
@@ -282,8 +274,8 @@ class SQLManagement(Part):
     def audit(self, key: MemoryKey) -> list[AuditEntry]:
         """List the audit entries of a memory, oldest first."""
         found = self.query(
-            """SELECT type, at, old, new, reason FROM audit WHERE memory = (SELECT row FROM memories
-            WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?) ORDER BY at, id""",
+            f"""SELECT type, at, old, new, reason FROM audit
+            WHERE memory = (SELECT row FROM memories WHERE {OF_KEY}) ORDER BY at, id""",
             (key.scope, key.id),
         )
         return [_entry(key, row) for row in found]
@@ -316,9 +308,6 @@ def _condition(dialect: Dialect, filter: MemoryFilter, now: datetime) -> tuple[s
 def _move(connection: Connection, key: MemoryKey, target: int) -> None:
     if one(connection, "SELECT 1 FROM memories WHERE scope_id = ? AND id = ?", (target, key.id)) is not None:
         raise ValidationError(f"id {key.id!r} is already taken in the target scope; nothing was moved")
-    moved = connection.execute(
-        "UPDATE memories SET scope_id = ? WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?",
-        (target, key.scope, key.id),
-    )
-    if not moved.rowcount:
+    moved = f"UPDATE memories SET scope_id = ? WHERE {OF_KEY}"
+    if not connection.execute(moved, (target, key.scope, key.id)).rowcount:
         raise NotFoundError(f"Memory not found: {key.id}")

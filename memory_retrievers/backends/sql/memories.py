@@ -5,28 +5,36 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, insert, insertion, one
+from memory_retrievers.backends.sql.connection import (
+    OF_KEY,
+    OF_SCOPE,
+    Connection,
+    Dialect,
+    insert,
+    insertion,
+    one,
+    place_of,
+)
 from memory_retrievers.backends.sql.rows import (
     StoredRows,
     encode,
     encode_messages,
     encode_time,
+    load,
     memory_of,
     memory_query,
 )
 from memory_retrievers.errors import NotFoundError, ValidationError
-from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, ScopeStatistics, SemanticMemory
-from memory_retrievers.models.filters import EVERYTHING, Filters
+from memory_retrievers.models import AnyMemory, EpisodicMemory, MemoryKey, ScopeStatistics, SemanticMemory
 from memory_retrievers.models.memories import PINNED_IMPORTANCE
 from memory_retrievers.models.results import Position
-from memory_retrievers.models.selection import NewPassage, Passage, Selection
+from memory_retrievers.models.selection import Listing, NewPassage, Passage, Selection
 
 MemoryT = TypeVar("MemoryT", EpisodicMemory, SemanticMemory)
 
-_OF_ID: Final = "scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?"
 _HOLDS: Final = """(m.invalid_at IS NULL OR m.invalid_at > :now) AND m.valid_at <= :now
     AND (m.expires_at IS NULL OR m.expires_at > :now)"""
 _PINNED: Final = f"(m.importance_pinned AND m.importance >= {PINNED_IMPORTANCE})"
@@ -39,11 +47,16 @@ _STANDING: Final = (
     ),
 )
 _EVER: Final = datetime.min.replace(tzinfo=UTC)  # a moment by which nothing has expired
-_BEGINNING: Final = Position(created_at=2**63 - 1, id="")
-_PAGE: Final = f"""WHERE m.{OF_SCOPE} AND {where.NOT_EXPIRED}
-    AND m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)"""
 _SINCE: Final = "(CAST(:since AS BIGINT) IS NULL OR m.created_at >= :since)"
-_NEWEST: Final = "ORDER BY m.created_at DESC, m.id LIMIT :limit"
+_HELD: Final = """(m.kind = 'episodic' AND m.start_at <= :as_of
+    OR m.valid_at <= :as_of AND (m.invalid_at IS NULL OR m.invalid_at > :as_of)
+    OR m.kind = 'semantic' AND m.valid_at > :as_of AND EXISTS (SELECT 1 FROM fact_versions v
+        WHERE v.memory = m.row {beside} AND v.valid_at <= :as_of AND v.invalid_at > :as_of))"""
+_NEXT: Final = {
+    False: "m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)",
+    True: "m.created_at >= :created_at AND (m.created_at > :created_at OR m.id > :id)",
+}
+_START: Final = {False: Position(2**63 - 1, ""), True: Position(-(2**63), "")}
 
 
 class StoredRecords(StoredRows):
@@ -124,38 +137,18 @@ class StoredRecords(StoredRows):
         scenes = f"m.{OF_SCOPE} AND m.scene IS NOT NULL AND {where.NOT_EXPIRED} ORDER BY m.created_at, m.id"
         return self._read(EpisodicMemory, scenes, {"scope": scope, "now": encode_time(now)})
 
-    def page(
-        self,
-        scope: str,
-        *,
-        kinds: Sequence[Kind],
-        after: Position | None,
-        limit: int,
-        now: datetime,
-        filters: Filters = EVERYTHING,
-    ) -> list[AnyMemory]:
-        """List the scope's memories after a position, newest first by ``created_at``, then by id.
+    def page(self, listing: Listing, *, after: Position | None, limit: int) -> list[AnyMemory]:
+        """List memories by ``created_at``, then by id.
 
         Args:
-            scope: The scope.
-            kinds: Kinds of memory to list.
-            after: Position of the last memory of the previous page; None starts from the beginning.
+            listing: Which memories, in which order.
+            after: Position of the last memory of the page before; None begins.
             limit: Maximum number of memories.
-            now: Leave out memories that expired by this time.
-            filters: Tags, metadata and times that a memory must have.
         """
         with self.database.read(snapshot=True) as connection:
-            # One kind after the other, each from the index in its order; a parameter would be planned at every call.
-            dialect = connection.dialect
-            rows = []
-            for kind in kinds:
-                selection = Selection(scope=scope, kind=kind, now=now, filters=filters)
-                narrowed = " AND ".join(["", f"m.kind = '{kind}'", *where.narrowing(dialect, selection)])
-                values = where.parameters(dialect, selection) | (after or _BEGINNING)._asdict() | {"limit": limit}
-                rows += connection.execute(f"{memory_query(dialect)} {_PAGE} {narrowed} {_NEWEST}", values).fetchall()
-        newest_first = sorted(map(memory_of, rows), key=lambda memory: memory.id)
-        newest_first.sort(key=lambda memory: memory.created_at, reverse=True)
-        return newest_first[:limit]
+            rows = listed_rows(connection, listing, after=after, limit=limit)
+            memories = load(connection, rows)
+        return [memories[row] for row in rows]
 
     def expired(self, now: datetime) -> list[MemoryKey]:
         """List all memories that expired by ``now``."""
@@ -189,6 +182,37 @@ class StoredRecords(StoredRows):
         return ScopeStatistics(**dict(zip(names, counts, strict=True)))
 
 
+def listed_rows(connection: Connection, listing: Listing, *, after: Position | None, limit: int) -> list[int]:
+    """List the rows of a page of memories, in their order.
+
+    Args:
+        connection: Reads one state.
+        listing: Which memories, in which order.
+        after: Position of the last memory of the page before; None begins.
+        limit: Maximum number of memories.
+    """
+    direction, found = "ASC" if listing.oldest_first else "DESC", list[Any]()
+    position = (after or _START[listing.oldest_first])._asdict()
+    for kind in listing.kinds:  # one after the other, each from the index in its order
+        condition, values = listed(connection.dialect, listing.of(kind))
+        found += connection.execute(
+            f"""SELECT m.created_at, m.id, m.row FROM memories m WHERE {condition} AND {_NEXT[listing.oldest_first]}
+            ORDER BY m.created_at {direction}, m.id LIMIT :limit""",
+            values | position | {"limit": limit},
+        ).fetchall()
+    found.sort(key=lambda place: place[1])
+    found.sort(key=lambda place: place[0], reverse=not listing.oldest_first)
+    return [row for *_, row in found[:limit]]
+
+
+def listed(dialect: Dialect, selection: Selection) -> tuple[str, dict[str, Any]]:
+    """SQL condition for a memory ``m`` to be of a selection, valid or not unless of a moment, and its parameters."""
+    conditions = [where.in_scope(selection), where.NOT_EXPIRED, *where.narrowing(dialect, selection)]
+    if selection.as_of is not None:
+        conditions.append(_HELD.format(beside=dialect.beside("v", "m")))
+    return " AND ".join(conditions), where.parameters(dialect, selection)
+
+
 PUT_NOTE: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
@@ -220,8 +244,8 @@ def insert_memory(connection: Connection, memory: AnyMemory, *, scope_id: int) -
 def overwrite_memory(connection: Connection, memory: AnyMemory) -> tuple[int, int]:
     """Overwrite the memory of the same scope and id, keeping its excerpt; returns the ids of scope and row."""
     values = encode(memory)
-    of_id = "scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ? RETURNING scope_id, row"
-    found = connection.execute(f"{_updating(tuple(values))} {of_id}", (*values.values(), memory.scope, memory.id))
+    statement = f"{_updating(tuple(values))} {OF_KEY} RETURNING scope_id, row"
+    found = connection.execute(statement, (*values.values(), memory.scope, memory.id))
     return _found(found.fetchone(), memory)
 
 
@@ -233,14 +257,13 @@ def overwrite_row(connection: Connection, memory: AnyMemory, *, place: tuple[int
 
 def row_of(connection: Connection, memory: AnyMemory) -> tuple[int, int]:
     """Return the ids of the scope and the row of a stored memory."""
-    sql = f"SELECT scope_id, row FROM memories WHERE {_OF_ID}"
-    return _found(connection.execute(sql, (memory.scope, memory.id)).fetchone(), memory)
+    return _found(place_of(connection, memory.key), memory)
 
 
-def _found(place: Sequence[int] | None, memory: AnyMemory) -> tuple[int, int]:
+def _found(place: tuple[int, int] | None, memory: AnyMemory) -> tuple[int, int]:
     if place is None:
         raise NotFoundError(f"Memory not found: {memory.id}")
-    return place[0], place[1]
+    return place
 
 
 def insert_passages(

@@ -5,20 +5,18 @@ Each query reads only as many rows as it shows, or counts in the database, so it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Part, one
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Dialect, Part, one
 from memory_retrievers.backends.sql.facts import SQLFacts
+from memory_retrievers.backends.sql.memories import listed, listed_rows
 from memory_retrievers.backends.sql.rows import BELOW, COLUMNS, below, encode_json, memory_of
-from memory_retrievers.models import AnyMemory, Kind, scopes
+from memory_retrievers.models import AnyMemory, scopes
 from memory_retrievers.models.fields import moment
-from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.results import Position
-from memory_retrievers.models.selection import Selection
+from memory_retrievers.models.selection import Listing
 
 TEXT_SHOWN: Final = 2_000  # characters of a text in a page; the memory itself may hold a million
 METADATA_SHOWN: Final = 4_000  # characters of metadata, as JSON, in a page: larger ones are left out
@@ -29,28 +27,6 @@ _SHORTENED: Final = {
     "scene": "NULL",
 }
 _COLUMNS: Final = ", ".join(_SHORTENED.get(column, f"m.{column}") for column in COLUMNS)
-_HELD: Final = """(m.kind = 'episodic' AND m.start_at <= :as_of
-    OR m.valid_at <= :as_of AND (m.invalid_at IS NULL OR m.invalid_at > :as_of)
-    OR m.kind = 'semantic' AND m.valid_at > :as_of AND EXISTS (SELECT 1 FROM fact_versions v
-        WHERE v.memory = m.row {beside} AND v.valid_at <= :as_of AND v.invalid_at > :as_of))"""
-_NEXT: Final = {
-    False: "m.created_at <= :created_at AND (m.created_at < :created_at OR m.id > :id)",
-    True: "m.created_at >= :created_at AND (m.created_at > :created_at OR m.id > :id)",
-}
-_START: Final = {False: Position(2**63 - 1, ""), True: Position(-(2**63), "")}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """Which memories of a scope are listed, and in which order."""
-
-    scope: str  # the scope
-    now: datetime  # what has expired by then is left out
-    kinds: tuple[Kind, ...] = tuple(Kind)  # kinds of memory
-    # only what held at that moment, in the words of that moment; None lists all, whatever its state
-    as_of: datetime | None = None
-    tag: str | None = None  # only memories that have this tag
-    oldest_first: bool = False  # the order
 
 
 class Listed(NamedTuple):
@@ -100,13 +76,13 @@ class SQLOverview(Part):
         """
         prefix = "" if under is None else f"{under}/"
         with self.database.read(snapshot=True) as connection:
-            names = list(_direct(connection, prefix, after=after, limit=limit))
-            return _counted(connection, names)
+            names = _direct(connection, prefix, after=after, limit=limit)
+            return [_counted(connection, name) for name in names]
 
     def counts(self, scope: str) -> ScopeCounts:
         """Count what one scope holds itself, and the scopes below it."""
-        with self.database.read(snapshot=True) as connection:
-            return _counted(connection, [scope])[0]
+        with self.database.read() as connection:
+            return _counted(connection, scope)
 
     def page(self, listing: Listing, *, after: Position | None, limit: int) -> list[Listed]:
         """List memories by ``created_at``, then by id.
@@ -117,34 +93,20 @@ class SQLOverview(Part):
             limit: Largest number of memories.
         """
         with self.database.read(snapshot=True) as connection:
-            dialect = connection.dialect
-            direction = "ASC" if listing.oldest_first else "DESC"
-            found: list[Any] = []
-            for kind in listing.kinds:  # one after the other, each from the index in its order
-                condition, values = _condition(connection, listing, kind)
-                position = (after or _START[listing.oldest_first])._asdict()
-                found += connection.execute(
-                    f"""SELECT m.created_at, m.id, m.row FROM memories m
-                    WHERE {condition} AND {_NEXT[listing.oldest_first]}
-                    ORDER BY m.created_at {direction}, m.id LIMIT :limit""",
-                    values | position | {"limit": limit},
-                ).fetchall()
-            found.sort(key=lambda place: place[1])
-            found.sort(key=lambda place: place[0], reverse=not listing.oldest_first)
-            rows = [row for *_, row in found[:limit]]
-            listed = {"rows": dialect.listed(rows)}
+            dialect, rows = connection.dialect, listed_rows(connection, listing, after=after, limit=limit)
+            shown = {"rows": dialect.listed(rows)}
             memories = {
                 row: memory_of(tuple(columns))
                 for row, *columns in connection.execute(
                     f"""SELECT m.row, {_COLUMNS}, m.kind, substr(m.content, 1, {TEXT_SHOWN + 1}),
                     (SELECT s.scope FROM scopes s WHERE s.id = m.scope_id), NULL
                     FROM memories m WHERE {dialect.among("m.row", ":rows")}""",
-                    listed,
+                    shown,
                 )
             }
             of_rows = dialect.among("memory", ":rows")
             counting = f"SELECT memory, count(*) FROM fact_versions WHERE {of_rows} GROUP BY memory"
-            former = dict(connection.execute(counting, listed).fetchall())
+            former = dict(connection.execute(counting, shown).fetchall())
         if listing.as_of is not None:
             memories = self._facts.then(memories, as_of=listing.as_of)
         return [Listed(memories[row], 1 + former.get(row, 0)) for row in rows]
@@ -155,7 +117,7 @@ class SQLOverview(Part):
             return sum(
                 int(one(connection, f"SELECT count(*) FROM memories m WHERE {condition}", values))
                 for kind in listing.kinds
-                for condition, values in [_condition(connection, listing, kind)]
+                for condition, values in [listed(connection.dialect, listing.of(kind))]
             )
 
     def earliest(self, within: str | None) -> datetime | None:
@@ -167,19 +129,12 @@ class SQLOverview(Part):
         )
         return None if first is None else moment(first)
 
-    def state(self, scope: str) -> tuple[int, ...]:
-        """Numbers that change with what a scope holds, except for labels and ratings; read from indexes alone."""
-        with self.database.read(snapshot=True) as connection:
-            asked = {"scope": scope}
-            version = one(connection, "SELECT version FROM scopes WHERE scope = :scope", asked)
-            queued = connection.execute(
-                f"SELECT count(*), coalesce(max(m.row), 0) FROM queued_messages m WHERE m.{OF_SCOPE}", asked
-            ).fetchone()
-        return (version or 0, *queued)
+    def state(self, within: str | None, *, include_child_scopes: bool = True) -> tuple[int, ...]:
+        """Numbers that change with what a scope and those below it hold, or all, except for labels and ratings.
 
-    def state_within(self, within: str | None) -> tuple[int, ...]:
-        """Like :meth:`state`, of a scope and those below it, or of all."""
-        asked = _scope_values(within)
+        They are read from indexes alone.
+        """
+        asked = _scope_values(within, include_child_scopes=include_child_scopes)
         with self.database.read(snapshot=True) as connection:
             found = connection.execute(
                 f"SELECT count(*), coalesce(max(s.id), 0), coalesce(sum(s.version), 0) FROM scopes s "
@@ -233,9 +188,7 @@ class SQLOverview(Part):
                 "former versions": f"SELECT count(*) FROM fact_versions WHERE memory = {row}",
                 "associations": f"SELECT count(*) FROM associations WHERE source = {row} OR target = {row}",
                 "audit entries": f"SELECT count(*) FROM audit WHERE memory = {row}",
-                "mentions as a source": f"""SELECT count(*) FROM memories m WHERE m.{OF_SCOPE}
-                    AND ({dialect.position}(m.source_episodic_ids, :name) > 0
-                    OR {dialect.position}(m.consolidated_from, :name) > 0)""",
+                "mentions as a source": f"SELECT count(*) FROM memories m WHERE {_naming(dialect)}",
             }
             return {what: int(one(connection, sql, asked)) for what, sql in counted.items()}
 
@@ -247,21 +200,14 @@ class SQLOverview(Part):
             id: Its id.
             limit: Largest number of ids.
         """
-        position = self.dialect.position
-        return self.column(
-            f"""SELECT m.id FROM memories m WHERE m.{OF_SCOPE} AND ({position}(m.source_episodic_ids, :name) > 0
-            OR {position}(m.consolidated_from, :name) > 0) ORDER BY m.created_at, m.id LIMIT :limit""",
-            {"scope": scope, "name": encode_json(id), "limit": limit},
-        )
+        naming = f"SELECT m.id FROM memories m WHERE {_naming(self.dialect)} ORDER BY m.created_at, m.id LIMIT :limit"
+        return self.column(naming, {"scope": scope, "name": encode_json(id), "limit": limit})
 
 
-def _condition(connection: Connection, listing: Listing, kind: Kind) -> tuple[str, dict[str, Any]]:
-    dialect, tagged = connection.dialect, Filters(tags=() if listing.tag is None else (listing.tag,))
-    selection = Selection(scope=listing.scope, kind=kind, now=listing.now, as_of=listing.as_of, filters=tagged)
-    conditions = [where.in_scope(selection), where.NOT_EXPIRED, *where.narrowing(dialect, selection)]
-    if listing.as_of is not None:
-        conditions.append(_HELD.format(beside=dialect.beside("v", "m")))
-    return " AND ".join(conditions), where.parameters(dialect, selection)
+def _naming(dialect: Dialect) -> str:
+    """SQL condition for a memory ``m`` to name another one as its source."""
+    named = (f"{dialect.position}(m.{column}, :name) > 0" for column in ("source_episodic_ids", "consolidated_from"))
+    return f"m.{OF_SCOPE} AND ({' OR '.join(named)})"
 
 
 def _direct(connection: Connection, prefix: str, *, after: str | None, limit: int) -> Iterator[str]:
@@ -298,33 +244,20 @@ def _is_scope(connection: Connection, name: str) -> bool:
     return one(connection, "SELECT 1 FROM scopes WHERE scope = ?", (name,)) is not None
 
 
-def _counted(connection: Connection, names: Sequence[str]) -> list[ScopeCounts]:
-    dialect = connection.dialect
-    listed = {"names": dialect.listed(list(names))}
-    held: Mapping[str, tuple[int, int]] = {
-        scope: (facts, episodes)
-        for scope, facts, episodes in connection.execute(
-            f"""SELECT s.scope, count(*) FILTER (WHERE m.kind = 'semantic' AND m.invalid_at IS NULL),
-            count(*) FILTER (WHERE m.kind = 'episodic') FROM scopes s JOIN memories m ON m.scope_id = s.id
-            WHERE {dialect.among("s.scope", ":names")} GROUP BY s.scope""",
-            listed,
-        )
-    }
-    queued: Mapping[str, int] = dict(
-        connection.execute(
-            f"""SELECT s.scope, count(DISTINCT q.conversation) FROM scopes s JOIN queued_messages q ON q.scope_id = s.id
-            WHERE {dialect.among("s.scope", ":names")} GROUP BY s.scope""",
-            listed,
-        ).fetchall()
+def _counted(connection: Connection, scope: str) -> ScopeCounts:
+    counts = connection.execute(
+        f"""SELECT (SELECT count(*) FROM memories WHERE {OF_SCOPE} AND kind = 'semantic' AND invalid_at IS NULL),
+        (SELECT count(*) FROM memories WHERE {OF_SCOPE} AND kind = 'episodic'),
+        (SELECT count(DISTINCT conversation) FROM queued_messages WHERE {OF_SCOPE}),
+        (SELECT count(*) FROM scopes WHERE scope >= :first AND scope < :behind)""",
+        below(scope),
     )
-    beneath = "SELECT count(*) FROM scopes WHERE scope >= :first AND scope < :behind"
-    lower = {name: int(one(connection, beneath, below(name))) for name in names}
-    return [ScopeCounts(name, *held.get(name, (0, 0)), queued.get(name, 0), lower[name]) for name in names]
+    return ScopeCounts(scope, *map(int, counts.fetchone()))
 
 
 def _within(scope: str | None) -> str:
     return "TRUE" if scope is None else BELOW
 
 
-def _scope_values(scope: str | None) -> dict[str, object]:
-    return {} if scope is None else below(scope)
+def _scope_values(scope: str | None, *, include_child_scopes: bool = True) -> dict[str, object]:
+    return {} if scope is None else below(scope, include_child_scopes=include_child_scopes)

@@ -10,12 +10,13 @@ from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey
 from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.results import Position
+from memory_retrievers.models.selection import Listing
 
 _BOTH = tuple(Kind)
 
 
 def _ids(ledger: SQLLedger, *, scope: str = SCOPE, kinds: tuple[Kind, ...] = _BOTH, limit: int = 100) -> list[str]:
-    return [memory.id for memory in ledger.page(scope, kinds=kinds, after=None, limit=limit, now=NOW)]
+    return [memory.id for memory in ledger.page(Listing(scope=scope, kinds=kinds, now=NOW), after=None, limit=limit)]
 
 
 def _position(memory: AnyMemory) -> Position:
@@ -36,21 +37,21 @@ class PageContract:
         ages = [3, 1, 1, 0, 2, 1]
         memories = [episode(f"e{n}", created_at=NOW - timedelta(days=age)) for n, age in enumerate(ages)]
         add(ledger, [*memories, fact("f1"), fact("f2")])
-        whole = ledger.page(SCOPE, kinds=_BOTH, after=None, limit=100, now=NOW)
+        whole = ledger.page(Listing(scope=SCOPE, now=NOW), after=None, limit=100)
         assert [memory.id for memory in whole] == ["e3", "f1", "f2", "e1", "e2", "e5", "e4", "e0"]
         for n, memory in enumerate(whole):
-            rest = ledger.page(SCOPE, kinds=_BOTH, after=_position(memory), limit=100, now=NOW)
+            rest = ledger.page(Listing(scope=SCOPE, now=NOW), after=_position(memory), limit=100)
             assert rest == whole[n + 1 :]
 
     def test_a_page_takes_filters(self, ledger: SQLLedger) -> None:
         memories = [each for kind in _BOTH for each in memories_to_filter(kind)]
         add(ledger, memories)
         for filters in FILTERED:
-            page = ledger.page(SCOPE, kinds=_BOTH, after=None, limit=100, now=NOW, filters=filters)
+            page = ledger.page(Listing(scope=SCOPE, now=NOW, filters=filters), after=None, limit=100)
             assert {each.id for each in page} == {each.id for each in memories if filters.obstacle(each) is None}, (
                 filters
             )
-            first = ledger.page(SCOPE, kinds=_BOTH, after=None, limit=1, now=NOW, filters=filters)
+            first = ledger.page(Listing(scope=SCOPE, now=NOW, filters=filters), after=None, limit=1)
             assert first == page[:1]
 
     def test_invalidated_facts_are_shown_and_expired_memories_are_not(self, ledger: SQLLedger) -> None:

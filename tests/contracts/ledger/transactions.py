@@ -21,8 +21,8 @@ from contracts.samples import (
 )
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
-from memory_retrievers.models import EpisodicMemory, Kind, MemoryKey
-from memory_retrievers.models.selection import Passage
+from memory_retrievers.models import EpisodicMemory, MemoryKey
+from memory_retrievers.models.selection import Listing, Passage
 
 _PER_THREAD: Final = 10
 
@@ -35,7 +35,7 @@ _CALLS: Final[dict[str, Callable[[SQLLedger], object]]] = {
     "remove_scope": lambda ledger: ledger.remove_scope(SCOPE, include_child_scopes=True),
     "purge": lambda ledger: ledger.purge(),
     "passages_of": lambda ledger: ledger.passages_of(SCOPE),
-    "page": lambda ledger: ledger.page(SCOPE, kinds=tuple(Kind), after=None, limit=1, now=NOW),
+    "page": lambda ledger: ledger.page(Listing(scope=SCOPE, now=NOW), after=None, limit=1),
     "expired": lambda ledger: ledger.expired(NOW),
     "eligible": lambda ledger: ledger.eligible(facts_in()),
     "indexed": lambda ledger: indexed(ledger, facts_in()),
