@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import uuid_utils
 
-from memory_retrievers.backends.language_models.structured import shown_length, with_checks
+from memory_retrievers.backends.language_models import adapt
+from memory_retrievers.backends.language_models.structured import shown_length
 from memory_retrievers.ingestion.facts import (
     Action,
     FactChange,
@@ -117,7 +118,7 @@ class FactConsolidator:
             return []
         schema = answer_type(tuple(self._settings.categories))
         question = user_prompt(known, episodes, zone=self._retriever.zone)
-        answer = with_checks(self._language_model).generate(system_prompt(self._settings), question, schema)
+        answer = adapt(self._language_model).generate(system_prompt(self._settings), question, schema)
         changes: list[FactChange] = []
         for change in parse_changes(answer.facts, known=known, episodes=episodes, scope=scope):
             if change.draft is None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memory_retrievers import fsrs
-from memory_retrievers.backends.language_models.structured import MAX_MESSAGE_LENGTH, Answer, bullets, cut, with_checks
+from memory_retrievers.backends.language_models import adapt
+from memory_retrievers.backends.language_models.structured import MAX_MESSAGE_LENGTH, Answer, bullets, cut
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import EpisodicMemory, MemoryKey, Rating, scopes
 from memory_retrievers.models.fields import microseconds
@@ -259,7 +260,7 @@ class LanguageModelJudge:
             embed: Not used here; gives texts' vectors of shape (texts, d) to other judges.
         """
         question = user_prompt(conversation, memories)
-        answer = with_checks(self._language_model).generate(SYSTEM_PROMPT, question, ReviewAnswer)
+        answer = adapt(self._language_model).generate(SYSTEM_PROMPT, question, ReviewAnswer)
         presented = {memory.id.casefold(): memory.id for memory in memories}
         ratings: dict[str, Rating] = {}
         for each in answer.ratings:

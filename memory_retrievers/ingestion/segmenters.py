@@ -9,7 +9,8 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, SkipValidation
 
-from memory_retrievers.backends.language_models.structured import MAX_MESSAGE_LENGTH, Answer, OneLine, cut, with_checks
+from memory_retrievers.backends.language_models import adapt
+from memory_retrievers.backends.language_models.structured import MAX_MESSAGE_LENGTH, Answer, OneLine, cut
 from memory_retrievers.ingestion.boundaries import find_boundaries, surprises
 from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title, readable, term_counts
 from memory_retrievers.models import SummaryBy
@@ -110,7 +111,7 @@ class LanguageModelSegmenter:
         if not messages:
             return []
         question = user_prompt(messages, previous_summary=context.previous_summary)
-        answer = with_checks(self._language_model).generate(SYSTEM_PROMPT, question, SegmentationAnswer)
+        answer = adapt(self._language_model).generate(SYSTEM_PROMPT, question, SegmentationAnswer)
         return sliced(answer.segments, total=len(messages))
 
 

@@ -8,7 +8,8 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from memory_retrievers.backends.language_models.structured import Answer, bullets, cut, with_checks
+from memory_retrievers.backends.language_models import adapt
+from memory_retrievers.backends.language_models.structured import Answer, bullets, cut
 from memory_retrievers.errors import LanguageModelError, ValidationError
 from memory_retrievers.models.messages import Message, MessageLike, messages_of
 from memory_retrievers.models.scenes import MOST_STARS, SEQUENCE_STEP, EventType, SceneDetails, SceneEvent
@@ -188,7 +189,7 @@ def extract_events(
         return []
     question = user_prompt(said, characters=characters)
     try:
-        answer = with_checks(language_model).generate(SYSTEM_PROMPT, question, SceneAnswer)
+        answer = adapt(language_model).generate(SYSTEM_PROMPT, question, SceneAnswer)
     except LanguageModelError as error:
         if error.raw is None:  # it said nothing
             raise

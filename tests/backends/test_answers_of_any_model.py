@@ -210,4 +210,4 @@ def test_no_part_asks_a_language_model_past_the_check():
     }
     checked = "backends/language_models/structured.py"  # which says what the check is
     assert len(asked) == 4 + sum(path == checked for path, _ in asked)
-    assert {model for path, model in asked if path != checked} == {"with_checks"}
+    assert {model for path, model in asked if path != checked} == {"adapt"}

@@ -15,7 +15,6 @@ from memory_retrievers.backends.language_models.structured import (
     CheckedLanguageModel,
     UnusableAnswerError,
     in_plain_words,
-    with_checks,
 )
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.protocols import LanguageModel
@@ -115,6 +114,8 @@ def adapt(model: AnyLanguageModel) -> LanguageModel:
     Raises:
         ConfigurationError: The object is no language model of a known shape.
     """
+    if isinstance(model, CheckedLanguageModel):
+        return model
     name = type(model).__qualname__
     if isinstance(model, type):
         raise ConfigurationError(f"{model.__qualname__} is a class: give an instance of it")
@@ -123,8 +124,8 @@ def adapt(model: AnyLanguageModel) -> LanguageModel:
     if isinstance(model, LlamaIndexLLM):
         ask, ask_again = partial(_ask_llama_index, model), partial(_ask_llama_index_plainly, model)
         return CheckedLanguageModel(ask, ask_again, name=name)
-    if callable(getattr(model, "generate", None)):
-        return with_checks(model)
+    if callable(generate := getattr(model, "generate", None)):
+        return CheckedLanguageModel(generate, generate, name=name)
     raise ConfigurationError(
         f"{name} is no language model: give a LangChain chat model, a LlamaIndex LLM, or an object "
         "with generate(system, user, schema)"

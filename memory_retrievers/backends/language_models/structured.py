@@ -12,10 +12,9 @@ from typing import Annotated, Final, Self, TypeAlias, TypeVar
 import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from memory_retrievers.errors import ConfigurationError, LanguageModelError, MemoryRetrieversError, ValidationError
+from memory_retrievers.errors import LanguageModelError, MemoryRetrieversError, ValidationError
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.messages import Message
-from memory_retrievers.protocols import LanguageModel
 from memory_retrievers.text.analysis import one_line, quote
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
@@ -159,16 +158,6 @@ class CheckedLanguageModel:
             message = f"the language model {self.name} failed: {type(error).__name__}: {reason}"
             raise LanguageModelError(message) from error
         return _found_in(answer, schema) if isinstance(answer, str) else fitting(answer, schema)
-
-
-def with_checks(model: LanguageModel) -> CheckedLanguageModel:
-    """The model with its answers checked, since a user's may return anything; a checked one is given back as it is."""
-    if isinstance(model, CheckedLanguageModel):
-        return model
-    name = type(model).__qualname__
-    if not callable(generate := getattr(model, "generate", None)):
-        raise ConfigurationError(f"{name} is no language model: give an object with generate(system, user, schema)")
-    return CheckedLanguageModel(generate, generate, name=name)
 
 
 def in_plain_words(system: str, schema: type[BaseModel]) -> str:
