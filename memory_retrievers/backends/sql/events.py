@@ -14,7 +14,7 @@ from typing import Any, Final
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Cursor, Database, Part, Whole, joining, one
 from memory_retrievers.backends.sql.requests import under_way
-from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, readable
+from memory_retrievers.backends.sql.rows import BELOW, Plan, below, decode_names, encode_time, readable
 from memory_retrievers.models import MemoryKey
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.management import Channel, MemoryEvent, MemoryEventType, acting
@@ -30,6 +30,7 @@ KEPT: Final = 1_000_000
 _MESSAGES: Final = "messages"  # the field of an entry that tells of queued messages
 _BETWEEN_LOOKS: Final = 1_000  # entries that a process writes before it looks again whether there are too many in all
 
+_EVENT: Final = Plan({"type": MemoryEventType, "at": moment, "channel": Channel, "actor": None, "fields": decode_names})
 _COLUMNS: Final = "scope_id, memory, type, at, channel, actor, fields"
 _VALUES: Final = "CAST(:type AS TEXT), CAST(:at AS BIGINT), CAST(:channel AS TEXT), CAST(:actor AS TEXT), :fields"
 _NOTE: Final = f"""INSERT INTO events ({_COLUMNS}) SELECT m.scope_id, m.row, {_VALUES} FROM memories m
@@ -46,7 +47,8 @@ _NOTE_OF_ROW: Final = f"""WITH old AS (
     {_BOUND.format(of_scope="scope_id = :scope_id", which="memory = :row AND type = :type", kept=KEPT_OF_A_TYPE - 1)})
     INSERT INTO events ({_COLUMNS}) SELECT CAST(:scope_id AS BIGINT), CAST(:row AS BIGINT), {_VALUES}"""
 _BOUND_FORGOTTEN: Final = _BOUND.format(of_scope=OF_SCOPE, which="memory IS NULL", kept=KEPT_FORGOTTEN)
-_READ: Final = "SELECT s.scope, m.id, e.type, e.at, e.channel, e.actor, e.fields"
+_READ: Final = """SELECT s.scope, m.id, e.type, e.at, e.channel, e.actor, e.fields
+    FROM events e JOIN scopes s ON s.id = e.scope_id LEFT JOIN memories m ON m.row = e.memory"""
 OF_SCOPES: Final = "FROM events e JOIN scopes s ON s.id = e.scope_id WHERE e.scope_id IN ({scopes})"
 
 
@@ -143,8 +145,7 @@ class SQLEvents(Part):
         """
         which = "" if id is None else f"AND e.{_OF_MEMORY}"
         found = self.query(
-            f"""{_READ} FROM events e JOIN scopes s ON s.id = e.scope_id
-            LEFT JOIN memories m ON m.row = e.memory {self.dialect.beside("m", "e")}
+            f"""{_READ} {self.dialect.beside("m", "e")}
             WHERE e.{OF_SCOPE} {which} AND {where.NOT_EXPIRED} ORDER BY e.id DESC LIMIT :limit""",
             {"scope": scope, "id": id, "now": encode_time(now), "limit": limit},
         )
@@ -154,9 +155,8 @@ class SQLEvents(Part):
 def read_all(whole: Whole) -> Iterator[MemoryEvent]:
     """Read what happened to the memories of the scopes, by scope, id and in order."""
     found = whole.execute(
-        f"""{_READ} FROM events e JOIN scopes s ON s.id = e.scope_id
-        LEFT JOIN memories m ON m.row = e.memory {whole.connection.dialect.beside("m", "e")}
-        WHERE e.scope_id IN ({whole.scopes}) ORDER BY s.scope, coalesce(m.id, ''), e.id"""
+        f"""{_READ} {whole.connection.dialect.beside("m", "e")} WHERE e.scope_id IN ({whole.scopes})
+        ORDER BY s.scope, coalesce(m.id, ''), e.id"""
     )
     return (_event(row) for row in found)
 
@@ -195,26 +195,10 @@ def _bound_all(connection: Connection, scopes: Collection[str]) -> None:
 
 
 def _values(event: MemoryEvent) -> dict[str, Any]:
-    return {
-        "scope": event.scope,
-        "id": event.id,
-        "type": event.type,
-        "at": encode_time(event.at),
-        "channel": event.channel,
-        "actor": event.actor,
-        "fields": " ".join(event.fields),
-    }
+    return {"scope": event.scope, "id": event.id, **_EVENT.encoded(event)}
 
 
 def _event(row: Sequence[Any]) -> MemoryEvent:
-    scope, id, type, at, channel, actor, fields = row  # noqa: A001
+    scope, id, *fields = row  # noqa: A001
     with readable(f"an entry of the log of scope {scope!r}"):
-        return MemoryEvent(
-            scope=scope,
-            id=id,
-            type=MemoryEventType(type),
-            at=moment(at),
-            channel=Channel(channel),
-            actor=actor,
-            fields=tuple(fields.split()),
-        )
+        return MemoryEvent(scope=scope, id=id, **_EVENT.decoded(fields))

@@ -6,7 +6,6 @@ index knows of it.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -15,11 +14,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memory_retrievers.backends.snapshot import finite
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Part, Whole, insert
-from memory_retrievers.backends.sql.rows import encode_json, encode_time, load, memory_of, memory_query, readable
+from memory_retrievers.backends.sql.rows import (
+    Plan,
+    decode_category,
+    decode_texts,
+    encode_time,
+    load,
+    memory_of,
+    memory_query,
+    readable,
+)
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
     AnyMemory,
-    Category,
     ContentType,
     EpisodicMemory,
     Kind,
@@ -40,6 +47,9 @@ if TYPE_CHECKING:
 PAGE: Final = 2_048  # versions that are read at a time
 
 _FIELDS: Final = "v.fact, v.category, v.keywords, v.valid_at, v.invalid_at"
+_VERSION: Final = Plan(
+    {"fact": None, "category": decode_category, "keywords": decode_texts, "valid_at": moment, "invalid_at": moment}
+)
 _WITHOUT_HASH: Final = """SELECT row, content, content_type FROM memories
     WHERE scope_id = ? AND kind = 'semantic' AND text_hash IS NULL LIMIT ?"""
 _STATE_OF_HASHES: Final = """SELECT s.id, EXISTS (SELECT 1 FROM memories m
@@ -246,15 +256,8 @@ class SQLFacts(Part):
                 ).fetchone()
                 if place is None:
                     raise ValidationError("this is a version of a fact whose fact no line before holds")
-                values: dict[str, object] = {
-                    "memory": place[1],
-                    "fact": version.fact,
-                    "category": str(version.category),
-                    "keywords": encode_json(version.keywords),
-                    "valid_at": encode_time(version.valid_at),
-                    "invalid_at": encode_time(version.invalid_at),
-                    "vector": None if version.vector is None else self.dialect.vector(version.vector),
-                }
+                vector = None if version.vector is None else self.dialect.vector(version.vector)
+                values = {"memory": place[1], **_VERSION.encoded(version), "vector": vector}
                 insert(connection, "fact_versions", values, scope_id=place[0])
 
     def without_new_vector(self, *, limit: int) -> dict[int, str]:
@@ -286,26 +289,15 @@ def _fill_hashes(connection: Connection, scope_id: int) -> None:
 def _draft(fact: str, category: str, keywords: str) -> SemanticDraft:
     """What a version says, in the form in which facts are embedded and searched."""
     with readable("a former version of a fact"):
-        words = tuple(json.loads(keywords))
-        return SemanticDraft.trusted(
-            {"fact": fact, "category": Category(category), "keywords": words, "origin": Origin.API}
-        )
+        words = {"category": decode_category(category), "keywords": decode_texts(keywords)}
+        return SemanticDraft.trusted({"fact": fact, **words, "origin": Origin.API})
 
 
 def _version_of(memory: SemanticMemory, row: Sequence[Any]) -> SemanticMemory:
     """What a fact said in a former version, by a row of ``_FIELDS``; all but words and times is the fact's own."""
-    fact, category, keywords, valid_at, invalid_at = row
-    draft = _draft(fact, category, keywords)
-    fields = {
-        "fact": draft.fact,
-        "category": draft.category,
-        "keywords": draft.keywords,
-        "valid_at": moment(valid_at),
-        "invalid_at": moment(invalid_at),
-        "replaced_by": memory.id,
-        "last_confirmed_at": None,
-    }
-    return SemanticMemory.trusted({**dict(memory), **fields})
+    with readable("a former version of a fact"):
+        said = _VERSION.decoded(row)
+    return SemanticMemory.trusted({**dict(memory), **said, "replaced_by": memory.id, "last_confirmed_at": None})
 
 
 def _validity(fact: SemanticMemory) -> tuple[datetime, float, datetime, str]:
@@ -324,15 +316,7 @@ def read_all_versions(whole: Whole) -> Iterator[FactVersion]:
         f"""SELECT s.scope, m.id, {_FIELDS}, v.vector {VERSIONS_OF_SCOPES.format(scopes=whole.scopes)}
         ORDER BY s.scope, m.id, v.valid_at, v.id"""
     )
-    for scope, its_id, fact, category, keywords, valid_at, invalid_at, vector in rows:
+    for scope, its_id, *fields, stored in rows:
         with readable(f"a former version of memory {its_id!r} in scope {scope!r}"):
-            yield FactVersion(
-                scope=scope,
-                id=its_id,
-                fact=fact,
-                category=Category(category),
-                keywords=tuple(json.loads(keywords)),
-                valid_at=moment(valid_at),
-                invalid_at=moment(invalid_at),
-                vector=None if vector is None else whole.connection.dialect.stacked([vector])[0],
-            )
+            vector = None if stored is None else whole.connection.dialect.stacked([stored])[0]
+            yield FactVersion(scope=scope, id=its_id, **_VERSION.decoded(fields), vector=vector)

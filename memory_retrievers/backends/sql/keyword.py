@@ -305,7 +305,7 @@ class RankBM25KeywordIndex(PostingsKeywordIndex):
     def search(self, terms: Sequence[str], selection: Selection, *, limit: int) -> Hits:
         """See :meth:`PostingsKeywordIndex.search`."""
         if not terms:
-            return Hits([], [], [])
+            return _NOTHING
         snapshot = self._snapshot(selection)
         matching = self._ledger.matching(selection) if selection.needs_ledger else None
         model = self._ledger.snapshots.attach(

@@ -22,7 +22,7 @@ from memory_retrievers.backends.sql.connection import (
     place_of,
     scope_id_of,
 )
-from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, ids_by_scope, load
+from memory_retrievers.backends.sql.rows import BELOW, Plan, below, encode_time, ids_by_scope, load
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey
 from memory_retrievers.models.fields import moment
@@ -33,6 +33,8 @@ _ROW: Final = """(SELECT row FROM memories
 _SOURCE: Final = _ROW.format(end="source")
 _TARGET: Final = _ROW.format(end="target")
 _FIELDS: Final = "a.type, a.strength, a.auto_generated, a.created_at"
+_ASSOCIATION: Final = Plan({"type": AssociationType, "strength": None, "auto_generated": bool, "created_at": moment})
+_ENTRY: Final = Plan({"type": AuditType, "at": moment, "old": None, "new": None, "reason": None})
 
 BETWEEN: Final = """FROM associations a
     JOIN memories m ON m.row = a.source JOIN scopes s ON s.id = m.scope_id
@@ -47,27 +49,16 @@ def read_all_associations(whole: Whole) -> Iterator[Association]:
         ORDER BY s.scope, m.id, t.scope, n.id"""
     )
     for source_scope, source_id, target_scope, target_id, *fields in found:
-        source = MemoryKey(scope=source_scope, id=source_id)
-        yield _association(source, MemoryKey(scope=target_scope, id=target_id), fields)
+        source, target = MemoryKey(scope=source_scope, id=source_id), MemoryKey(scope=target_scope, id=target_id)
+        yield Association(source=source, target=target, **_ASSOCIATION.decoded(fields))
 
 
 def _oriented(key: MemoryKey, row: Sequence[Any]) -> Association:
     """Return the association as seen from one memory, whichever of the two it was made from."""
     *fields, is_source, other_scope, other_id = row
     other = MemoryKey(scope=other_scope, id=other_id)
-    return _association(key, other, fields) if is_source else _association(other, key, fields)
-
-
-def _association(source: MemoryKey, target: MemoryKey, row: Sequence[Any]) -> Association:
-    name, strength, auto_generated, created_at = row
-    return Association(
-        source=source,
-        target=target,
-        type=AssociationType(name),
-        strength=strength,
-        auto_generated=bool(auto_generated),
-        created_at=moment(created_at),
-    )
+    source, target = (key, other) if is_source else (other, key)
+    return Association(source=source, target=target, **_ASSOCIATION.decoded(fields))
 
 
 OF_SCOPES: Final = """FROM audit a JOIN memories m ON m.row = a.memory JOIN scopes s ON s.id = m.scope_id
@@ -81,12 +72,7 @@ def read_all_audit(whole: Whole) -> Iterator[AuditEntry]:
         ORDER BY s.scope, m.id, a.at, a.id"""
     )
     for scope, id, *row in found:  # noqa: A001
-        yield _entry(MemoryKey(scope=scope, id=id), row)
-
-
-def _entry(key: MemoryKey, row: Sequence[Any]) -> AuditEntry:
-    name, at, old, new, reason = row
-    return AuditEntry(memory=key, type=AuditType(name), at=moment(at), old=old, new=new, reason=reason)
+        yield AuditEntry(memory=MemoryKey(scope=scope, id=id), **_ENTRY.decoded(row))
 
 
 _ALL: Final = 2**62  # a limit that is none
@@ -197,12 +183,8 @@ class SQLManagement(Part):
             "target_scope": association.target.scope,
             "target_id": association.target.id,
         }
-        fields = {
-            "type": association.type,
-            "strength": min(1.0, max(0.0, association.strength)),  # a cosine may be off by its rounding
-            "auto_generated": association.auto_generated,
-            "created_at": encode_time(association.created_at),
-        }
+        fields = _ASSOCIATION.encoded(association)
+        fields["strength"] = min(1.0, max(0.0, association.strength))  # a cosine may be off by its rounding
         asked = f"SELECT {_SOURCE}, {_TARGET}, (SELECT id FROM scopes WHERE scope = :source_scope)"
         *ends, scope_id = connection.execute(asked, values).fetchone()
         if None in ends or ends[0] == ends[1]:
@@ -259,15 +241,7 @@ class SQLManagement(Part):
                     noted = "SELECT 1 FROM audit WHERE memory = ? AND type = ? AND at > ? LIMIT 1"
                     if one(connection, noted, (memory, entry.type, since)) is not None:
                         continue
-                values = {
-                    "memory": memory,
-                    "type": entry.type,
-                    "at": encode_time(entry.at),
-                    "old": entry.old,
-                    "new": entry.new,
-                    "reason": entry.reason,
-                }
-                insert(connection, "audit", values, scope_id=scope_id)
+                insert(connection, "audit", {"memory": memory, **_ENTRY.encoded(entry)}, scope_id=scope_id)
                 appended += 1
         return appended
 
@@ -278,7 +252,7 @@ class SQLManagement(Part):
             WHERE memory = (SELECT row FROM memories WHERE {OF_KEY}) ORDER BY at, id""",
             (key.scope, key.id),
         )
-        return [_entry(key, row) for row in found]
+        return [AuditEntry(memory=key, **_ENTRY.decoded(row)) for row in found]
 
     def forget_audit(self, *, before: datetime) -> None:
         """Delete audit entries older than a time."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from enum import StrEnum
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeVar
 
 from memory_retrievers.backends.sql.connection import Connection, Dialect, Part
@@ -48,7 +48,7 @@ def encode_time(value: datetime | None) -> int | None:
     return None if value is None else microseconds(value)
 
 
-_MESSAGE: Final = set(Message.model_fields)
+_MESSAGE, _EPISODE, _FACT = (set(each.model_fields) for each in (Message, EpisodicMemory, SemanticMemory))
 _COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -57,8 +57,14 @@ def encode_json(value: object) -> str:
     return "[]" if value == () else _COMPACT.encode(value)  # most memories have four empty lists
 
 
-def _decode_texts(text: str) -> tuple[str, ...]:
+def decode_texts(text: str) -> tuple[str, ...]:
+    """Decode a JSON list of texts."""
     return () if text == "[]" else tuple(json.loads(text))
+
+
+def decode_names(text: str) -> tuple[str, ...]:
+    """Decode names between spaces."""
+    return tuple(text.split())
 
 
 def _decode_object(text: str) -> dict[str, Any]:
@@ -103,8 +109,8 @@ def _word(words: type[StrEnum]) -> Callable[[str], StrEnum]:
     return {word.value: word for word in words}.__getitem__
 
 
-_Decode = Callable[[Any], Any]
-_BASE: Final[dict[str, _Decode | None]] = {
+Decode = Callable[[Any], Any]
+_BASE: Final[dict[str, Decode | None]] = {
     "id": None,
     "created_at": moment,
     "updated_at": moment,
@@ -117,14 +123,19 @@ _BASE: Final[dict[str, _Decode | None]] = {
     "importance_pinned": bool,
     "access_count": None,
     "last_accessed_at": moment,
-    "tags": _decode_texts,
-    "consolidated_from": _decode_texts,
+    "tags": decode_texts,
+    "consolidated_from": decode_texts,
     "metadata": _decode_object,
 }
 _CATEGORIES: Final = {each.value: each for each in Category}
 
 
-_EPISODIC: Final[dict[str, _Decode | None]] = {
+def decode_category(name: str) -> Category:
+    """Decode a category, which may be one of a memory's own."""
+    return _CATEGORIES.get(name) or Category(name)
+
+
+_EPISODIC: Final[dict[str, Decode | None]] = {
     **_BASE,
     "stability": None,
     "difficulty": None,
@@ -139,18 +150,19 @@ _EPISODIC: Final[dict[str, _Decode | None]] = {
     "conversation_id": None,
     "summary_by": _word(SummaryBy),
 }
-_SEMANTIC: Final[dict[str, _Decode | None]] = {
+_SEMANTIC: Final[dict[str, Decode | None]] = {
     **_BASE,
-    "category": lambda name: _CATEGORIES.get(name) or Category(name),  # one of a memory's own
+    "category": decode_category,
     "valid_at": moment,
     "invalid_at": moment,
-    "keywords": _decode_texts,
-    "source_episodic_ids": _decode_texts,
+    "keywords": decode_texts,
+    "source_episodic_ids": decode_texts,
     "replaced_by": None,
     "last_confirmed_at": moment,
 }
-_ENCODERS: Final[dict[_Decode | None, Callable[[Any], Any]]] = {
-    _decode_texts: encode_json,
+_ENCODERS: Final[dict[Decode | None, Callable[[Any], Any]]] = {
+    decode_texts: encode_json,
+    decode_names: " ".join,
     _decode_object: encode_json,
     _decode_scene: lambda scene: None if scene is None else encode_json(scene.model_dump(mode="json")),
 }
@@ -158,25 +170,28 @@ _ENCODERS: Final[dict[_Decode | None, Callable[[Any], Any]]] = {
 COLUMNS: Final = tuple(dict.fromkeys((*_EPISODIC, *_SEMANTIC)))
 """The columns that carry fields, in the order :func:`decode` expects them, before content, scope and messages."""
 
-_POSITION: Final = {name: position for position, name in enumerate(COLUMNS)}
-
-_INLINE: Final = (moment, _decode_texts)
+_INLINE: Final = (moment, decode_texts)
 
 
-class _Plan:
-    """How a row becomes the fields of a kind, and these a row: which columns, and which of them are decoded."""
+class Plan:
+    """How columns become the fields of a record, and these columns.
 
-    def __init__(self, fields: Mapping[str, _Decode | None], *others: str) -> None:
-        self.names = {*fields, *others}
+    Args:
+        fields: What decodes the column of each field; None where its value is stored as it is.
+        columns: All columns of a row, in their order; none are those of the fields alone.
+    """
+
+    def __init__(self, fields: Mapping[str, Decode | None], columns: Sequence[str] = ()) -> None:
         self._names = tuple(fields)
-        self._columns = itemgetter(*(_POSITION[name] for name in fields))
-        self._fields = itemgetter(*fields)
+        self._columns = itemgetter(*map((columns or self._names).index, fields))
+        self._fields = attrgetter(*fields)
         self._moments = tuple(name for name, decode in fields.items() if decode is moment)
-        self._texts = tuple(name for name, decode in fields.items() if decode is _decode_texts)
+        self._texts = tuple(name for name, decode in fields.items() if decode is decode_texts)
         self._decoders = tuple((name, each) for name, each in fields.items() if each and each not in _INLINE)
         self._encoders = tuple((name, _ENCODERS[each]) for name, each in fields.items() if each in _ENCODERS)
 
-    def decoded(self, row: tuple[Any, ...]) -> dict[str, Any]:
+    def decoded(self, row: Sequence[Any]) -> dict[str, Any]:
+        """Return the values of the fields in a row."""
         values = dict(zip(self._names, self._columns(row), strict=True))
         made: dict[int | None, datetime | None] = {None: None}  # of a dozen moments of a memory most are the same
         for name in self._moments:
@@ -191,8 +206,9 @@ class _Plan:
                 values[name] = decode_field(value)
         return values
 
-    def encoded(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        values = dict(zip(self._names, self._fields(fields), strict=True))
+    def encoded(self, record: object) -> dict[str, Any]:
+        """Return the columns of a record, by name."""
+        values = dict(zip(self._names, self._fields(record), strict=True))
         for name in self._moments:
             if (value := values[name]) is not None:
                 values[name] = (value - EPOCH) // MICROSECOND
@@ -201,16 +217,16 @@ class _Plan:
         return values
 
 
-_EPISODIC_PLAN: Final = _Plan(_EPISODIC, "scope", "summary", "messages", "is_open")
-_SEMANTIC_PLAN: Final = _Plan(_SEMANTIC, "scope", "fact", "duplicate_of", "near")
+_EPISODIC_PLAN: Final = Plan(_EPISODIC, COLUMNS)
+_SEMANTIC_PLAN: Final = Plan(_SEMANTIC, COLUMNS)
 
 
 def encode(memory: AnyMemory) -> dict[str, object]:
     """Encode a memory as column values, without scope and messages."""
     if isinstance(memory, EpisodicMemory):
-        return {"kind": "episodic", "content": memory.summary, **_EPISODIC_PLAN.encoded(vars(memory))}
+        return {"kind": "episodic", "content": memory.summary, **_EPISODIC_PLAN.encoded(memory)}
     hashed = text_hash(memory.fact, memory.content_type)
-    return {"kind": "semantic", "content": memory.fact, **_SEMANTIC_PLAN.encoded(vars(memory)), "text_hash": hashed}
+    return {"kind": "semantic", "content": memory.fact, **_SEMANTIC_PLAN.encoded(memory), "text_hash": hashed}
 
 
 def decode(row: tuple[Any, ...]) -> AnyMemory:
@@ -219,10 +235,10 @@ def decode(row: tuple[Any, ...]) -> AnyMemory:
     if kind == Kind.EPISODIC:
         values = _EPISODIC_PLAN.decoded(row)
         values.update(scope=scope, summary=content, messages=decode_messages(messages), is_open=False)
-        return _record(EpisodicMemory, values, _EPISODIC_PLAN.names)
+        return _record(EpisodicMemory, values, _EPISODE)
     values = _SEMANTIC_PLAN.decoded(row)
     values.update(scope=scope, fact=content, duplicate_of=None, near=())
-    return _record(SemanticMemory, values, _SEMANTIC_PLAN.names)
+    return _record(SemanticMemory, values, _FACT)
 
 
 def memory_of(row: tuple[Any, ...]) -> AnyMemory:
