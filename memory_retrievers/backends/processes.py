@@ -153,7 +153,8 @@ class Attachment:
 
     def lock(self, name: str) -> FileLock:
         """A further lock that the processes of the store share; the caller closes it."""
-        return FileLock(self._folder, name, self._access)
+        with _opening(self._folder.path.parent):
+            return FileLock(self._folder, name, self._access)
 
     def sweep(self) -> None:
         """Remove what killed processes have left behind; inside the gate."""

@@ -281,7 +281,18 @@ class Connection:
             lists = ", ".join(f"CAST(? AS {'text' if isinstance(value, str) else 'bigint'}[])" for value in rows[0])
             sql = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({lists}) {ending}"
             return self.execute(sql, [list(values) for values in zip(*rows, strict=True)])
-        return self.execute(f"{_inserting(table, columns)} {ending}", (_recordset(columns, rows),))
+        records = [
+            {
+                name: escaped(value) if isinstance(value, str) else value
+                for name, value in zip(columns, row, strict=True)
+                if value is not None
+            }
+            for row in rows
+        ]
+        names = ", ".join(columns)  # the values are read by their types in the table
+        sql = f"""INSERT INTO {table} ({names}) SELECT {names}
+            FROM json_populate_recordset(CAST(NULL AS {table}), CAST(? AS json)) {ending}"""
+        return self.execute(sql, (json.dumps(records),))
 
     def is_settled(self, scope: str, /, *, include_child_scopes: bool) -> bool:
         """See ``sql.connection.Connection``; in scopes that are not locked others write meanwhile."""
@@ -324,26 +335,6 @@ class _Later:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.fetchall())
-
-
-def _inserting(table: str, columns: Sequence[str]) -> str:
-    """Write the statement that inserts the records of a JSON list, by the types of the table's columns."""
-    names = ", ".join(columns)
-    return f"""INSERT INTO {table} ({names})
-        SELECT {names} FROM json_populate_recordset(CAST(NULL AS {table}), CAST(? AS json))"""
-
-
-def _recordset(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    return json.dumps(
-        [
-            {
-                name: escaped(value) if isinstance(value, str) else value
-                for name, value in zip(columns, row, strict=True)
-                if value is not None
-            }
-            for row in rows
-        ]
-    )
 
 
 def _values(parameters: Values) -> Values:

@@ -179,12 +179,7 @@ class AttachedFile:
     def lock(self, name: str) -> FileLock:
         """A further lock that the processes of the store share, not taken yet; the caller closes it."""
         self.require_place()
-        try:
-            return self._required().lock(name)
-        except OSError as error:
-            if is_full(error):
-                raise refusal(self._path, error) from error
-            raise
+        return self._required().lock(name)
 
     def require_place(self) -> None:
         """Require that the file is where it was opened."""
