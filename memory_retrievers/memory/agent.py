@@ -67,7 +67,8 @@ from memory_retrievers.storage.tracing import observed
 if TYPE_CHECKING:
     from memory_retrievers.backends.embeddings import AnyEmbedder
     from memory_retrievers.backends.sql.overview import SQLOverview
-    from memory_retrievers.storage.chroma_sync import Adoption, AnyCollection, Collection, Where
+    from memory_retrievers.storage.chroma_sync.collection import AnyCollection, Collection, Where
+    from memory_retrievers.storage.chroma_sync.rows import Adoption
     from memory_retrievers.storage.items import StoredItems
     from memory_retrievers.tools.manager import MemoryManager
 
@@ -328,12 +329,13 @@ class AgentMemory(BaseMemory):
             StoreLockedError: As for :meth:`open`.
             BackendError: The collection or the store failed; what is in stays, and a further call goes on.
         """
-        from memory_retrievers.storage import chroma_sync as adoption
+        from memory_retrievers.storage.chroma_sync import collection as source
+        from memory_retrievers.storage.chroma_sync import rows
 
         # 1. nothing is made before all this is sure
-        found = adoption.collection_in(collection)
-        adoption.check_collection(found, writable=write_through)
-        adopted = adoption.Adoption.chosen(
+        found = source.collection_in(collection)
+        source.check_collection(found, writable=write_through)
+        adopted = rows.Adoption.chosen(
             found,
             scope=scope,
             scope_key=scope_key,
@@ -343,11 +345,11 @@ class AgentMemory(BaseMemory):
             write_through=write_through,
         )
         if options.get("embedder") is None:
-            options["embedder"] = adoption.embedder_in(collection)
+            options["embedder"] = source.embedder_in(collection)
         engine = keyword or ("rank_bm25" if path is None else "sqlite_bm25")
         parts = ResolvedOptions.chosen(options, keyword=engine, shared_group=shared_group)
         require_category(adopted.category, parts.ingestion.categories)
-        adoption.check_embedder(found, adopted, parts.embedder.embed_documents)
+        rows.check_embedder(found, adopted, parts.embedder.embed_documents)
         # 2. open the store
         memory = cls(*open_engine(parts, path))
         # 3. fill it
@@ -1211,19 +1213,20 @@ class AgentMemory(BaseMemory):
             EmbeddingMismatchError: The collection's vectors are not from the store's embedder; nothing was changed.
             BackendError: The collection failed; what is done stays, and a further call goes on.
         """
-        from memory_retrievers.storage import chroma_sync as adoption
+        from memory_retrievers.storage.chroma_sync import collection as source
+        from memory_retrievers.storage.chroma_sync import rows, sync
 
-        adopted = adoption.Adoption.noted(self._store.ledger)
+        adopted = rows.Adoption.noted(self._store.ledger)
         if adopted is None:
             raise ConfigurationError("this store has adopted no collection: make it with AgentMemory.from_chroma(...)")
-        found = adoption.collection_in(collection)
-        adoption.check_collection(found, writable=adopted.write_through)
+        found = source.collection_in(collection)
+        source.check_collection(found, writable=adopted.write_through)
         if not confirm:
             adopted.refuse_other_collection(found)
-        adoption.check_where(found, where)
+        source.check_where(found, where)
         self._write_through(found, adopted)
         with acting_as(Channel.IMPORT, "chroma"):
-            return adoption.sync(self._store, found, adopted, where=where, confirm=confirm, progress=progress)
+            return sync(self._store, found, adopted, where=where, confirm=confirm, progress=progress)
 
     # --- the same in a thread
 
@@ -1257,22 +1260,22 @@ class AgentMemory(BaseMemory):
 
     def _take_in(self, collection: Collection, adopted: Adoption, progress: Progress | None) -> None:
         """Do the part of :meth:`from_chroma` that follows the opening."""
-        from memory_retrievers.storage import chroma_sync as adoption
+        from memory_retrievers.storage.chroma_sync import adopt
 
-        adopted.refuse_other(adoption.Adoption.noted(self._store.ledger))
+        adopted.refuse_other(adopted.noted(self._store.ledger))
         adopted.note(self._store.ledger)
         self._write_through(collection, adopted)
         with acting_as(Channel.IMPORT, "chroma"):
-            self._adoption_report = adoption.adopt(self._store, collection, adopted, progress=progress)
+            self._adoption_report = adopt(self._store, collection, adopted, progress=progress)
 
     def _write_through(self, collection: Collection, adopted: Adoption) -> None:
         """Write what is waiting, and from now on every change; or none, if that was not asked for."""
-        from memory_retrievers.storage import chroma_sync as adoption
+        from memory_retrievers.storage.chroma_sync import WriteThrough
 
         if not adopted.write_through:
             self._store.after_write = lambda: None
             return
-        through = adoption.WriteThrough(self._store, collection, adopted)
+        through = WriteThrough(self._store, collection, adopted)
         through.flush()
         self._store.after_write = through.attempt
 

@@ -21,41 +21,13 @@ from memory_retrievers.models.management import MemoryEventType, changes_of
 from memory_retrievers.models.memories import changed
 from memory_retrievers.models.storage import AdoptedRow, Unwritten
 from memory_retrievers.storage.chroma_sync import collection as source
-from memory_retrievers.storage.chroma_sync.collection import (
-    PAGE,
-    AnyCollection,
-    Collection,
-    Metadata,
-    SourceRow,
-    Where,
-    check_collection,
-    check_where,
-    collection_in,
-    embedder_in,
-    own_fields,
-    with_changes,
-)
+from memory_retrievers.storage.chroma_sync.collection import PAGE, Collection, Metadata, SourceRow, Where
 from memory_retrievers.storage.chroma_sync.rows import Adoption, Skip, check_embedder, memory_of, passage_of
 from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.sync import SQLAdoptedRows
     from memory_retrievers.models.selection import Vector
-
-__all__ = [
-    "Adoption",
-    "AnyCollection",
-    "Collection",
-    "Where",
-    "WriteThrough",
-    "adopt",
-    "check_collection",
-    "check_embedder",
-    "check_where",
-    "collection_in",
-    "embedder_in",
-    "sync",
-]
 
 _EXAMPLES: Final = 5
 
@@ -378,7 +350,7 @@ class WriteThrough:
 
     def _metadata(self, memory: AnyMemory, before: Metadata) -> Mapping[str, Any]:
         """Metadata to merge into the stored: None deletes a key; LlamaIndex's own is kept."""
-        own = own_fields(before)
+        own = source.own_fields(before)
         metadata: dict[str, Any] = {
             key: value
             for key, value in memory.metadata.items()
@@ -390,7 +362,7 @@ class WriteThrough:
         if text_key is not None:
             metadata[text_key] = memory.search_text
         users = {each: value for each, value in before.items() if each not in own}
-        metadata = {**with_changes(own, before=users, after=metadata), **metadata}
+        metadata = {**source.with_changes(own, before=users, after=metadata), **metadata}
         return {**dict.fromkeys(before), **metadata} or cast("Mapping[str, Any]", None)  # it refuses an empty one
 
 
