@@ -123,13 +123,6 @@ class Folder(contextlib.AbstractContextManager["Folder"]):
             self.remove(name)  # a hard link: its other name is somebody else's
             self.overwrite(name, content, access)
 
-    def settle(self, name: str, access: Access = PRIVATE) -> int:
-        """Create an empty file if nothing exists, and return the mode of the file."""
-        with contextlib.suppress(FileExistsError):
-            self.create(name, access).close()
-        with self._plain(name, os.O_RDONLY, "rb") as file:
-            return stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-
     def read(self, name: str, at_most: int) -> bytes:
         """The first bytes of a file."""
         with self._plain(name, os.O_RDONLY, "rb") as file:
@@ -138,7 +131,8 @@ class Folder(contextlib.AbstractContextManager["Folder"]):
     def handle(self, name: str, access: Access | None = None) -> int:
         """Descriptor, for the caller to close, of a file to lock; made if it is missing and ``access`` is given."""
         if access is not None:
-            self.settle(name, access)
+            with contextlib.suppress(FileExistsError):
+                self.create(name, access).close()
         return self._plain_descriptor(name, os.O_RDONLY)
 
     def names(self) -> list[str]:

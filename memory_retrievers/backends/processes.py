@@ -62,10 +62,10 @@ def attached(directory: Path) -> list[AttachedProcess]:
     """
     try:
         with Folder(directory) as store, store.below(DIRECTORY) as folder:
-            found = [_seen(folder, name) for name in folder.names() if _ID.fullmatch(name)]
+            found = _all_seen(folder)
     except FileNotFoundError:
         return []
-    return sorted(filter(None, found), key=lambda process: (process.since, process.id))
+    return sorted(found, key=lambda process: (process.since, process.id))
 
 
 class Attachment:
@@ -137,8 +137,7 @@ class Attachment:
 
     def others(self) -> list[AttachedProcess]:
         """The living processes and handles beside this one."""
-        found = (_seen(self._folder, name) for name in self._folder.names() if _ID.fullmatch(name))
-        return [process for process in found if process is not None and process.is_alive and process.id != self.id]
+        return [each for each in _all_seen(self._folder) if each.is_alive and each.id != self.id]
 
     def is_gone(self, holder: str) -> bool:
         """Return True if the handle of this id no longer has the store open."""
@@ -194,23 +193,24 @@ def named(processes: list[AttachedProcess]) -> str:
     return f"process {numbers[0]}" if len(numbers) == 1 else f"one of the processes {', '.join(map(str, numbers))}"
 
 
-def _seen(folder: Folder, name: str) -> AttachedProcess | None:
-    """What the file of a process says; None if it has gone meanwhile or was put there by somebody else."""
-    try:
-        is_alive = is_held(folder, name)
-        since = folder.modified_at(name)
-        note = _read(folder, name)
-    except (OSError, ConfigurationError):
-        return None
-    return AttachedProcess(
-        id=name,
-        pid=_number(note.get("pid")),
-        program=str(note.get("program", ""))[:_NAMED],
-        version=str(note.get("version", ""))[:_NAMED],
-        schema=_number(note.get("schema")),
-        since=datetime.fromtimestamp(since, UTC),
-        is_alive=is_alive,
-    )
+def _all_seen(folder: Folder) -> list[AttachedProcess]:
+    """What the files of processes say, but for those that go meanwhile or were put there by somebody else."""
+    found = []
+    for name in filter(_ID.fullmatch, folder.names()):
+        with contextlib.suppress(OSError, ConfigurationError):
+            is_alive, since, note = is_held(folder, name), folder.modified_at(name), _read(folder, name)
+            found.append(
+                AttachedProcess(
+                    id=name,
+                    pid=_number(note.get("pid")),
+                    program=str(note.get("program", ""))[:_NAMED],
+                    version=str(note.get("version", ""))[:_NAMED],
+                    schema=_number(note.get("schema")),
+                    since=datetime.fromtimestamp(since, UTC),
+                    is_alive=is_alive,
+                )
+            )
+    return found
 
 
 def _read(folder: Folder, name: str) -> dict[str, Any]:

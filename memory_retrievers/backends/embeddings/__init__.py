@@ -167,21 +167,18 @@ class _CheckedEmbedder:
         return self._embed(self._queries, checked_texts([text]))[0]
 
     def _embed(self, embed: EmbedTexts, texts: list[str]) -> list[Vector]:
-        answer = self._ask(embed, texts)
+        try:
+            answer = list(embed(texts))
+        except MemoryRetrieversError:
+            raise
+        except Exception as error:
+            raise EmbeddingError(f"the embedder {self.id} failed: {type(error).__name__}: {error}") from error
         if len(answer) != len(texts):
             raise EmbeddingError(
                 f"the embedder {self.id} gave {len(answer)} vectors for {len(texts)} texts: it must return one vector "
                 "per text, in order"
             )
         return [self._unit_vector(raw, index) for index, raw in enumerate(answer)]
-
-    def _ask(self, embed: EmbedTexts, texts: list[str]) -> list[RawVector]:
-        try:
-            return list(embed(texts))
-        except MemoryRetrieversError:
-            raise
-        except Exception as error:
-            raise EmbeddingError(f"the embedder {self.id} failed: {type(error).__name__}: {error}") from error
 
     def _unit_vector(self, raw: RawVector, index: int) -> Vector:
         try:
