@@ -225,15 +225,8 @@ def line_of(record: Record) -> JsonObject:
         case ReviewJob():
             name, line = "review_job", _ReviewJob.of(record, reviews=tuple(map(_JobReview.of, record.reviews)))
         case StoredQueue():
-            messages = [{"id": its_id, **message.model_dump(mode="json")} for its_id, message in record.messages]
-            return {
-                "type": "queue",
-                "scope": record.scope,
-                "conversation": record.conversation,
-                "messages": messages,
-                "window_doubled": record.window_doubled,
-                "previous_summary": record.previous_summary,
-            }
+            messages = tuple(_QueuedMessage(id=its_id, **dict(message)) for its_id, message in record.messages)
+            name, line = "queue", _Queue.of(record, messages=messages)
         case StoredCharacter():
             return {"type": "character", "scope": record.scope, **record.state.model_dump(mode="json")}
         case _:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Part, Whole, scope_id_of
-from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json, readable
+from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models.contents import StoredCharacter
 from memory_retrievers.models.scenes import CharacterState
@@ -29,8 +29,7 @@ class SQLCharacters(Part):
         found = self.query(
             f"SELECT name, known_events, state FROM characters WHERE {OF_SCOPE} ORDER BY row", {"scope": scope}
         )
-        with readable(f"a character in scope {scope!r}"):
-            return [_decode(scope, *row) for row in found]
+        return [_decode(scope, *row) for row in found]
 
     def put(self, scope: str, states: Sequence[CharacterState]) -> None:
         """Store states, replacing those of the same name; other characters are left as they are."""

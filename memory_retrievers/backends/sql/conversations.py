@@ -134,10 +134,8 @@ class SQLConversations(Part):
 
     def state(self, scope: str, conversation: str | None = None) -> QueueState:
         """Return the state of a conversation's queue."""
-        rows = self.query(
-            f"{_STATE} WHERE s.scope = :scope AND q.conversation = :conversation", _key(scope, conversation)
-        )
-        return self._state(rows[0][2:]) if rows else QueueState()
+        of_queue = f"{_STATE} WHERE s.scope = :scope AND q.conversation = :conversation"
+        return next((self._state(row) for _, _, *row in self.query(of_queue, _key(scope, conversation))), QueueState())
 
     def states(self, scope: str | None = None) -> dict[tuple[str, str | None], QueueState]:
         """Return the states of all queues that hold messages, or of a scope's, by scope and conversation, sorted."""

@@ -147,12 +147,11 @@ def verify(database: Database) -> VerificationReport:
     try:
         with database.read(snapshot=True) as connection:
             problems.add(database.problems(connection))
-            dimension, embedder = _dimension(connection), one(connection, _EMBEDDER)
+            dimension, width = _dimension(connection), TOKEN_WIDTHS.get(str(one(connection, _EMBEDDER)), 1)
             for page in all_rows(connection):
                 for memory in read_page(connection, page):
                     memories, passages = memories + 1, passages + len(memory.passages)
-                    problems.add(_memory_problems(memory, dimension, connection.dialect))
-                    problems.add(_token_problems(memory, TOKEN_WIDTHS.get(str(embedder), 1)))
+                    problems.add(_memory_problems(memory, dimension, width, connection.dialect))
             problems.add(_version_problems(connection, dimension))
             problems.add(characters.problems(connection))
             problems.add(events.problems(connection))
@@ -170,7 +169,7 @@ def _dimension(connection: Connection) -> int | None:
     return int(noted) if noted is not None and str(noted).isdecimal() else None
 
 
-def _memory_problems(raw: RawMemory, dimension: int | None, dialect: Dialect) -> Iterator[str]:
+def _memory_problems(raw: RawMemory, dimension: int | None, width: int, dialect: Dialect) -> Iterator[str]:
     name = raw.name
     try:
         memory = decode(raw.row)
@@ -190,13 +189,9 @@ def _memory_problems(raw: RawMemory, dimension: int | None, dialect: Dialect) ->
             yield from (f"{whose} {problem}" for problem in _text_problems(passage, memory))
         problems = _vector_problems(passage.vector, dimension, dialect)
         yield from (f"{whose} has a vector that {problem}" for problem in problems)
-
-
-def _token_problems(raw: RawMemory, width: int) -> Iterator[str]:
-    for passage in raw.passages:
         tokens = passage.tokens
         if tokens is not None and (not isinstance(tokens, bytes) or len(tokens) % width):
-            yield f"passage {passage.part!r} of {raw.name} has vectors of tokens that are cut off"
+            yield f"{whose} has vectors of tokens that are cut off"
 
 
 def _version_problems(connection: Connection, dimension: int | None) -> Iterator[str]:
