@@ -307,10 +307,8 @@ class Attempt:
         """
         keys = [_key_of(record) for record in records]
         for key in keys:
-            if (failure := self._failures.pop((key,), None)) is not None:
-                raise failure
             if key not in self._admitted:
-                raise NotPrepared(lambda: self.prepare_admitted(records, hook))
+                self._require((key,), lambda: self.prepare_admitted(records, hook))
         return [self._admitted[key] for key in keys]
 
     def prepare_admitted(self, records: Sequence[Any], hook: Callable[[Any], Any]) -> None:

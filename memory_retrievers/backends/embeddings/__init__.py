@@ -149,13 +149,9 @@ class _CheckedEmbedder:
     def __init__(self, documents: EmbedTexts, queries: EmbedTexts, *, id: str) -> None:
         self._documents = documents
         self._queries = queries
-        self._id = id
+        self.id = id
         self._dimension: int | None = None
         self._lock = threading.Lock()
-
-    @property
-    def id(self) -> str:
-        return self._id
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         checked = checked_texts(texts)

@@ -65,7 +65,7 @@ class SQLLedger(StoredRecords, StoredPassages):
         self.events = SQLEvents(self.database)
         self.items = SQLItems(self.database)
         self.requests = SQLRequests(self.database)
-        self.overview = SQLOverview(self.database, self.facts)
+        self.overview = SQLOverview(self.database)
         self.new_vectors = sync.SQLNewVectors(self.database)
         self.snapshots = Snapshots(self)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Dialect, Part, one
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Dialect, Part, one
 from memory_retrievers.backends.sql.facts import SQLFacts
 from memory_retrievers.backends.sql.memories import listed, listed_rows
 from memory_retrievers.backends.sql.rows import BELOW, COLUMNS, below, encode_json, memory_of
@@ -58,10 +58,6 @@ class QueuedConversation(NamedTuple):
 class SQLOverview(Part):
     """Questions about a store as a whole, each of bounded cost."""
 
-    def __init__(self, database: Database, facts: SQLFacts) -> None:
-        super().__init__(database)
-        self._facts = facts
-
     def schema(self) -> int:
         """Version of the schema of the store as it is now, whoever has raised it."""
         return int(self.value(self.dialect.schema_version))
@@ -108,7 +104,7 @@ class SQLOverview(Part):
             counting = f"SELECT memory, count(*) FROM fact_versions WHERE {of_rows} GROUP BY memory"
             former = dict(connection.execute(counting, shown).fetchall())
         if listing.as_of is not None:
-            memories = self._facts.then(memories, as_of=listing.as_of)
+            memories = SQLFacts(self.database).then(memories, as_of=listing.as_of)
         return [Listed(memories[row], 1 + former.get(row, 0)) for row in rows]
 
     def count(self, listing: Listing) -> int:
