@@ -67,9 +67,8 @@ class SQLItems(Part):
             limit: At most so many; None sets no limit.
         """
         most = 2**62 if limit is None else limit
-        values = below(scope) | {"now": encode_time(now), "limit": most, "offset": offset}
-        values["most"] = min(most + offset, 2**62)
-        wanted = " AND ".join([_IS_ITEM, *_holding(self.dialect, conditions, values)])
+        wanted, values = _wanted(self.dialect, conditions, now)
+        values |= below(scope) | {"limit": most, "offset": offset, "most": min(most + offset, 2**62)}
         # with conditions all are looked at anyway
         items = self.dialect.items_by_row(wanted) if conditions else self.dialect.newest_items(wanted)
         sql = f"SELECT {_FIELDS} FROM {items} WHERE {BELOW} ORDER BY {_NEWEST} LIMIT :limit OFFSET :offset"
@@ -86,8 +85,8 @@ class SQLItems(Part):
             conditions: What holds of the value of an item.
             limit: At most so many; None sets no limit.
         """
-        values = below(scope) | {"now": encode_time(now), "limit": 2**62 if limit is None else limit}
-        wanted = " AND ".join([_IS_ITEM, *_holding(self.dialect, conditions, values)])
+        wanted, values = _wanted(self.dialect, conditions, now)
+        values |= below(scope) | {"limit": 2**62 if limit is None else limit}
         return self.column(f"SELECT m.row FROM {self.dialect.items_by_row(wanted)} WHERE {BELOW} LIMIT :limit", values)
 
     def load(self, rows: Sequence[int], *, now: datetime, conditions: Sequence[ItemCondition]) -> dict[int, StoredItem]:
@@ -99,13 +98,12 @@ class SQLItems(Part):
             conditions: What holds of the value of an item.
         """
         dialect = self.dialect
-        values: dict[str, object] = {"now": encode_time(now), "most": len(rows), "rows": dialect.listed(rows)}
-        wanted = " AND ".join([_IS_ITEM, *_holding(dialect, conditions, values)])
+        wanted, values = _wanted(dialect, conditions, now)
         # with a limit they are found first, whatever the planner takes a join for
         found = self.query(
             f"""SELECT {_FIELDS} FROM (SELECT * FROM memories WHERE {dialect.among("row", ":rows")} LIMIT :most) m
             JOIN scopes p ON p.id = m.scope_id WHERE {wanted}""",
-            values,
+            values | {"most": len(rows), "rows": dialect.listed(rows)},
         )
         return {item.row: item for item in _items(found)}
 
@@ -270,15 +268,15 @@ def _items(rows: Sequence[Sequence[Any]]) -> list[StoredItem]:
     return found
 
 
-def _holding(dialect: Dialect, conditions: Sequence[ItemCondition], values: dict[str, object]) -> list[str]:
-    """The conditions in SQL, whose values are added to those of the statement."""
-    wanted = []
+def _wanted(dialect: Dialect, conditions: Sequence[ItemCondition], now: datetime) -> tuple[str, dict[str, object]]:
+    """The condition in SQL that a memory ``m`` is an item that fits and has not expired by a time, and its values."""
+    wanted, values = [_IS_ITEM], dict[str, object](now=encode_time(now))
     for number, each in enumerate(conditions):
         name = f"value_{number}"
         wanted.append(_holds(dialect, name, each))
         values[f"{name}_key"] = each.key
         values[f"{name}_value"] = each.value if isinstance(each.value, str) else encode_json(each.value)
-    return wanted
+    return " AND ".join(wanted), values
 
 
 def _holds(dialect: Dialect, name: str, condition: ItemCondition) -> str:

@@ -118,8 +118,7 @@ class SQLManagement(Part):
         """
         found = self.query(
             f"""SELECT s.scope, count(*) FROM scopes s JOIN memories m ON m.scope_id = s.id
-            WHERE {BELOW} AND m.invalid_at IS NULL
-            AND (m.expires_at IS NULL OR m.expires_at > :now) GROUP BY s.scope ORDER BY s.scope""",
+            WHERE {BELOW} AND m.invalid_at IS NULL AND {where.NOT_EXPIRED} GROUP BY s.scope ORDER BY s.scope""",
             below(root) | {"now": encode_time(now)},
         )
         return dict(found)
@@ -213,8 +212,7 @@ class SQLManagement(Part):
         ends = [
             f"""SELECT {_FIELDS}, a.{its} = a.source AS is_source, s.scope AS scope, m.id AS id
             FROM associations a JOIN memories m ON m.row = a.{other} JOIN scopes s ON s.id = m.scope_id
-            WHERE a.{its} = {_SOURCE} AND {BELOW} AND m.invalid_at IS NULL
-            AND (m.expires_at IS NULL OR m.expires_at > :now)"""
+            WHERE a.{its} = {_SOURCE} AND {BELOW} AND m.invalid_at IS NULL AND {where.NOT_EXPIRED}"""
             for its, other in (("source", "target"), ("target", "source"))
         ]
         found = self.query(

@@ -35,8 +35,7 @@ from memory_retrievers.models.selection import Listing, NewPassage, Passage, Sel
 
 MemoryT = TypeVar("MemoryT", EpisodicMemory, SemanticMemory)
 
-_HOLDS: Final = """(m.invalid_at IS NULL OR m.invalid_at > :now) AND m.valid_at <= :now
-    AND (m.expires_at IS NULL OR m.expires_at > :now)"""
+_HOLDS: Final = f"(m.invalid_at IS NULL OR m.invalid_at > :now) AND m.valid_at <= :now AND {where.NOT_EXPIRED}"
 _PINNED: Final = f"(m.importance_pinned AND m.importance >= {PINNED_IMPORTANCE})"
 _STANDING: Final = (
     _PINNED,
