@@ -13,9 +13,17 @@ from datetime import UTC, tzinfo
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
+from pydantic import BeforeValidator, Field, create_model
 
-from memory_retrievers.backends.language_models.structured import Answer, OneLine, bullets, cut
+from memory_retrievers.backends.language_models.structured import (
+    Answer,
+    OneLine,
+    bullets,
+    cut,
+    objects_of,
+    text_of,
+    word_of,
+)
 from memory_retrievers.models import Category, EpisodicMemory, Origin, SemanticDraft, SemanticMemory
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.text.analysis import one_line
@@ -77,13 +85,8 @@ class Action(StrEnum):
     INVALIDATE = "invalidate"
 
 
-def _folded(value: object) -> str:
-    return value.strip().lower() if isinstance(value, str) else ""
-
-
-def _known_category(value: object) -> str:
-    folded = _folded(value)
-    return folded if folded in set(Category) else Category.IDENTITY
+_LEARNED: Final = tuple(each for each in Category if each is not Category.NOTE)
+"""The categories of facts from conversations; whatever else a model says is ``identity``."""
 
 
 def _text_or_none(value: object) -> str | None:
@@ -103,24 +106,14 @@ def _numbers(value: object) -> tuple[int, ...]:
     return tuple(int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 10)  # noqa: PLR2004 - more is no number of an episode
 
 
-ExtractedCategory = Annotated[
-    Category,
-    BeforeValidator(_known_category),
-    WithJsonSchema({"type": "string", "enum": [each.value for each in Category if each is not Category.NOTE]}),
-]
-"""One of the eight that facts from conversations have; whatever else a model says is ``identity``."""
-
-
 class FactAnswer(Answer):
     """What becomes of one fact."""
 
-    action: Annotated[
-        Action, BeforeValidator(_folded), WithJsonSchema({"type": "string", "enum": [each.value for each in Action]})
-    ]
+    action: Annotated[Action, *word_of(Action, otherwise="")]
     existing_fact_id: Annotated[
         str | None, BeforeValidator(_text_or_none), Field(description="The known fact it is about, such as F1, or null")
     ] = None
-    category: ExtractedCategory = Category.IDENTITY
+    category: Annotated[Category, *word_of(_LEARNED, otherwise=Category.IDENTITY)] = Category.IDENTITY
     fact: Annotated[
         OneLine,
         BeforeValidator(_text_or_none),
@@ -134,15 +127,14 @@ class FactAnswer(Answer):
     ] = ()
 
 
+def _names_action(entry: object) -> bool:
+    return not isinstance(entry, Mapping) or text_of(entry.get("action")).lower() in set(Action)
+
+
 def _usable(value: object) -> object:
-    """The first entries, without those that name no action: one of them must not spoil the rest."""
-    if not isinstance(value, list | tuple):
-        return value
-    return [
-        each
-        for each in value
-        if isinstance(each, FactAnswer) or (isinstance(each, Mapping) and _folded(each.get("action")) in set(Action))
-    ][:MAX_FACTS]
+    """The first entries, without those that name no action."""
+    entries = objects_of(value)
+    return list(filter(_names_action, entries))[:MAX_FACTS] if isinstance(entries, list) else value
 
 
 class ConsolidationAnswer(Answer):
@@ -156,12 +148,7 @@ def answer_type(own: tuple[str, ...]) -> type[ConsolidationAnswer]:
     """The answer of a memory that has categories of its own beside the eight."""
     if not own:
         return ConsolidationAnswer
-    names = [*(each.value for each in Category if each is not Category.NOTE), *own]
-
-    def known(value: object) -> str:
-        return folded if (folded := _folded(value)) in names else Category.IDENTITY
-
-    category: Any = Annotated[Category, BeforeValidator(known), WithJsonSchema({"type": "string", "enum": names})]
+    category: Any = Annotated[Category, *word_of((*_LEARNED, *own), otherwise=Category.IDENTITY)]
     fact: Any = create_model("FactAnswer", __base__=FactAnswer, category=(category, Category.IDENTITY))
     described = Field(description="One entry per difference")
     facts: Any = Annotated[tuple.__class_getitem__((fact, ...)), BeforeValidator(_usable), described]

@@ -8,11 +8,18 @@ from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field
 
 from memory_retrievers import fsrs
 from memory_retrievers.backends.language_models import adapt
-from memory_retrievers.backends.language_models.structured import MAX_MESSAGE_LENGTH, Answer, bullets, cut
+from memory_retrievers.backends.language_models.structured import (
+    MAX_MESSAGE_LENGTH,
+    Answer,
+    bullets,
+    cut,
+    objects_of,
+    word_of,
+)
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import EpisodicMemory, MemoryKey, Rating, scopes
 from memory_retrievers.models.fields import microseconds
@@ -179,11 +186,6 @@ A memory that several searches found may matter more, but judge it by its use.
 Answer with one entry for each memory, under the memory_id it is given with."""
 
 
-def _known_rating(value: object) -> str:
-    folded = value.strip().lower() if isinstance(value, str) else ""
-    return folded if folded in set(Rating) else Rating.GOOD
-
-
 class RatingAnswer(Answer):
     """How one memory served."""
 
@@ -192,25 +194,14 @@ class RatingAnswer(Answer):
         BeforeValidator(lambda value: value if isinstance(value, str) else ""),
         Field(description="The memory, such as M1"),
     ] = ""
-    rating: Annotated[
-        Rating,
-        BeforeValidator(_known_rating),
-        WithJsonSchema({"type": "string", "enum": [each.value for each in Rating]}),
-    ] = Rating.GOOD
-
-
-def _usable(value: object) -> object:
-    """Without entries that are no objects: one of them must not spoil the rest."""
-    if not isinstance(value, list | tuple):
-        return value
-    return [each for each in value if isinstance(each, Mapping | RatingAnswer)]
+    rating: Annotated[Rating, *word_of(Rating, otherwise=Rating.GOOD)] = Rating.GOOD
 
 
 class ReviewAnswer(Answer):
     """How the memories served."""
 
     ratings: Annotated[
-        tuple[RatingAnswer, ...], BeforeValidator(_usable), Field(description="One entry for each memory")
+        tuple[RatingAnswer, ...], BeforeValidator(objects_of), Field(description="One entry for each memory")
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memory_retrievers.backends.language_models import adapt
-from memory_retrievers.backends.language_models.structured import Answer, bullets, cut
+from memory_retrievers.backends.language_models.structured import Answer, bullets, cut, text_of, word_of
 from memory_retrievers.errors import LanguageModelError, ValidationError
 from memory_retrievers.models.messages import Message, MessageLike, messages_of
 from memory_retrievers.models.scenes import MOST_STARS, SEQUENCE_STEP, EventType, SceneDetails, SceneEvent
@@ -49,12 +49,8 @@ Name each character by one name throughout, one of the known names where it has 
 anything that did not happen. An empty list is a good answer."""
 
 
-def _text(value: object) -> str:
-    return one_line(value) if isinstance(value, str) else ""
-
-
 def _name(value: object) -> str:
-    return cut(_text(value), MAX_NAME_LENGTH)
+    return cut(text_of(value), MAX_NAME_LENGTH)
 
 
 def _names(value: object) -> tuple[str, ...]:
@@ -69,11 +65,6 @@ def _stars(value: object) -> int:
     except (ValueError, OverflowError):
         number = math.nan
     return USUAL_STARS if math.isnan(number) else int(min(MOST_STARS, max(1, number)))
-
-
-def _event_type(value: object) -> str:
-    folded = _text(value).lower()
-    return folded if folded in set(EventType) else EventType.ACTION
 
 
 class EmotionAnswer(Answer):
@@ -107,20 +98,16 @@ class SceneEventAnswer(Answer):
 
     summary: Annotated[
         str,
-        BeforeValidator(lambda value: cut(_text(value), MAX_SUMMARY_LENGTH)),
+        BeforeValidator(lambda value: cut(text_of(value), MAX_SUMMARY_LENGTH)),
         Field(description="8-18 words, past tense, factual"),
     ] = ""
     importance: Annotated[
         int, BeforeValidator(_stars), WithJsonSchema({"type": "integer", "enum": [1, 2, 3, 4, 5]})
     ] = USUAL_STARS
-    event_type: Annotated[
-        EventType,
-        BeforeValidator(_event_type),
-        WithJsonSchema({"type": "string", "enum": [each.value for each in EventType]}),
-    ] = EventType.ACTION
+    event_type: Annotated[EventType, *word_of(EventType, otherwise=EventType.ACTION)] = EventType.ACTION
     characters_involved: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
     witnesses: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
-    is_secret: Annotated[bool, BeforeValidator(lambda value: value is True or _text(value).lower() == "true")] = False
+    is_secret: Annotated[bool, BeforeValidator(lambda value: value is True or text_of(value).lower() == "true")] = False
     location: Annotated[str | None, BeforeValidator(lambda value: _name(value) or None)] = None
     emotional_impact: Annotated[tuple[EmotionAnswer, ...], BeforeValidator(_emotions)] = ()
     relationship_impact: Annotated[
@@ -130,7 +117,7 @@ class SceneEventAnswer(Answer):
 
 def _tells_something(value: object) -> bool:
     summary = value.get("summary") if isinstance(value, Mapping) else getattr(value, "summary", None)
-    return bool(_text(summary))
+    return bool(text_of(summary))
 
 
 class SceneAnswer(Answer):

@@ -6,11 +6,11 @@ A prompt quotes messages; an answer is parsed leniently, validated, and requeste
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Final, Self, TypeAlias, TypeVar
 
 import pydantic
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
 from memory_retrievers.errors import LanguageModelError, MemoryRetrieversError, ValidationError
 from memory_retrievers.models import JsonObject
@@ -223,3 +223,27 @@ def _on_one_line(value: object) -> object:
 
 OneLine = Annotated[str, BeforeValidator(_on_one_line)]
 """Text of a model on a single line, so that it cannot pose as structure; null is no text."""
+
+
+def text_of(value: object) -> str:
+    """What a model says for a text, on a single line; empty where that is no text."""
+    return one_line(value) if isinstance(value, str) else ""
+
+
+def word_of(words: Iterable[str], *, otherwise: str) -> tuple[BeforeValidator, WithJsonSchema]:
+    """Reads one of the words, in any case of letters, and ``otherwise`` for whatever else a model says.
+
+    The schema lists them itself: not every provider follows a ``$ref``.
+    """
+    known = list(map(str, words))
+
+    def read(value: object) -> str:
+        folded = text_of(value).lower()
+        return folded if folded in known else otherwise
+
+    return BeforeValidator(read), WithJsonSchema({"type": "string", "enum": known})
+
+
+def objects_of(value: object) -> object:
+    """The entries of a list that are objects: one that is none must not spoil the rest. What is no list stays so."""
+    return [each for each in value if isinstance(each, Mapping | Answer)] if isinstance(value, list | tuple) else value
