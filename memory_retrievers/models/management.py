@@ -13,7 +13,6 @@ from typing import Final, Literal, TypeAlias
 from pydantic import JsonValue
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import scopes
 from memory_retrievers.models.fields import Category, storable
 from memory_retrievers.models.filters import EVERYTHING, Filters
 from memory_retrievers.models.memories import AnyMemory, ContentType, EpisodicMemory, Kind, MemoryKey, Origin, Tier
@@ -43,7 +42,6 @@ class MemoryFilter:
     tier: Tier | None = None  # only memories of this tier
     narrowed: Filters = EVERYTHING  # tags, metadata and times that memories must have
     content_type: ContentType | None = None  # only memories whose text is this
-    category: Category | None = None  # only facts of this category
     created_after: datetime | None = None  # only memories made then or later
     created_before: datetime | None = None  # only memories made then or earlier
     older_than: datetime | None = None  # only memories made earlier than that
@@ -51,7 +49,7 @@ class MemoryFilter:
     include_invalidated: bool = False  # also facts that no longer hold; a search never finds them
 
     def fits(self, memory: AnyMemory) -> bool:
-        """True if a memory of these scopes and kinds meets the other conditions, but for its category."""
+        """True if a memory of these scopes and kinds meets the other conditions."""
         made = memory.created_at
         return (
             (self.tier is None or memory.tier is self.tier)
@@ -73,7 +71,6 @@ class MemoryFilter:
             kind=kind,
             now=now,
             include_child_scopes=self.include_child_scopes,
-            category=self.category,
             tier=self.tier,
             filters=self.narrowed,
             content_type=self.content_type,
@@ -230,22 +227,9 @@ class FoundMemory:
     score: float  # what it was ordered by: relevance, blended with importance
 
 
-MAX_TOP_K: Final = 1_000
-
-
-def check_top_k(top_k: int) -> None:
-    """Raise ValidationError if a search cannot be asked for so many hits."""
-    if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
-        raise ValidationError(f"top_k must be between 1 and {MAX_TOP_K}, not {top_k!r}")
-
-
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """A search for the memories that answer a query best.
-
-    Raises:
-        ValidationError: The query is empty, the scope is malformed, or a number lies outside its range.
-    """
+    """A search for the memories that answer a query best; whoever asks has checked what it was given."""
 
     query: str  # in plain words
     filter: MemoryFilter  # among which memories
@@ -256,15 +240,6 @@ class SearchRequest:
     keyword_weight: float = 0.3  # how much words count in a hybrid search, 0 to 1
     sort_by: SortBy = SortBy.RELEVANCE  # what comes first
     importance_weight: float = 0.0  # how much importance counts beside relevance, 0 to 1
-
-    def __post_init__(self) -> None:
-        scopes.parse(self.filter.scope)
-        if not self.query.strip():
-            raise ValidationError("Query cannot be empty: say what to look for")
-        check_top_k(self.top_k)
-        for name in ("min_similarity", "keyword_weight", "importance_weight"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValidationError(f"{name} must be between 0.0 and 1.0, not {getattr(self, name)!r}")
 
 
 def require_category(category: Category, own: Collection[str]) -> None:
@@ -278,13 +253,13 @@ def require_category(category: Category, own: Collection[str]) -> None:
         raise ValidationError(f"unknown category {category.value!r}; one of: {', '.join(known)}")
 
 
-AccessType: TypeAlias = Literal["get", "search"]
-"""The way a memory was read: by its id, or among the results of a search."""
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
-    """New values for the fields of a memory; None leaves a field as it is."""
+    """New values for the fields of a memory; None leaves a field as it is.
+
+    Raises:
+        ValidationError: It is an episode, and has no content to be changed.
+    """
 
     memory: AnyMemory  # the memory, as it was found
     _: KW_ONLY
@@ -295,14 +270,12 @@ class Change:
     category: Category | None = None  # a fact's new category
     correct: bool = False  # the new text mends a slip: what the fact said before is not kept
 
-    def revised(self, memory: AnyMemory) -> Mapping[str, object]:
-        """The fields that the memory, whatever it is by then, is to have.
+    def __post_init__(self) -> None:
+        if isinstance(self.memory, EpisodicMemory) and self.content is not None:
+            raise ValidationError(f"{self.memory.id} is an episode; only the content of facts can be updated")
 
-        Raises:
-            ValidationError: It is an episode, and has no content to be changed.
-        """
-        if isinstance(memory, EpisodicMemory) and self.content is not None:
-            raise ValidationError(f"{memory.id} is an episode; its content cannot be updated")
+    def revised(self, memory: AnyMemory) -> Mapping[str, object]:
+        """The fields that the memory, whatever it is by then, is to have."""
         asked: dict[str, object] = {
             "fact": self.content,
             "tags": self.tags,

@@ -11,7 +11,7 @@ from pydantic import Field
 from memory_retrievers.errors import MemoryRetrieversError, NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel, SemanticMemory
 from memory_retrievers.models.fields import UTCDateTime, iso
-from memory_retrievers.models.management import Association, Change, MemoryFilter
+from memory_retrievers.models.management import Association, AuditType, Change, MemoryFilter
 from memory_retrievers.text.passages import said_by
 from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
@@ -115,7 +115,7 @@ def ended(memory: AnyMemory) -> str | None:
 def _handed_out(context: ToolContext, memory: AnyMemory) -> tuple[AnyMemory, Callable[[], list[Association]]]:
     """A memory that counts as handed out, and its associations, read when they are asked for."""
     manager = context.manager
-    (counted,) = manager.importance.access([memory], how="get")
+    (counted,) = manager.importance.access([memory], how=AuditType.GET)
     return counted, lambda: manager.associations_of(memory, within=context.root, limit=MOST_ASSOCIATIONS)
 
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, ResponseLevel, scopes
 from memory_retrievers.models.fields import iso
-from memory_retrievers.models.management import FoundMemory, MemoryFilter, SearchMode, SearchRequest, SortBy
+from memory_retrievers.models.management import AuditType, FoundMemory, MemoryFilter, SearchMode, SearchRequest, SortBy
 from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
     ContentTypeFilter,
@@ -165,7 +165,7 @@ def memory_search(context: ToolContext, arguments: MemorySearchArguments) -> Too
     # 1. find
     found = _find(context, arguments)
     # 2. count them as handed out
-    accessed = context.manager.importance.access([hit.memory for hit in found], how="search")
+    accessed = context.manager.importance.access([hit.memory for hit in found], how=AuditType.SEARCH)
     # 3. answer
     return _response(context, arguments, found, {memory.key: memory for memory in accessed})
 

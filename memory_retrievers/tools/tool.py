@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypedDict
 from urllib.parse import quote
 
 import pydantic
@@ -44,23 +44,6 @@ ROOT: Final = "."  # notation of the root itself
 
 ResponseFormat: TypeAlias = Literal["levels", "plain"]
 """The shape of answers: by response level, or the plain objects of specification §3.3."""
-
-
-@runtime_checkable
-class RunsTools(Protocol):
-    """A memory elsewhere that runs the tools that manage memories itself; ``RemoteMemory`` is one."""
-
-    def run_tool(self, name: str, arguments: Mapping[str, object], *, scope: str) -> JsonObject:
-        """The data of a tool's answer; what goes wrong there is raised here.
-
-        Args:
-            name: The name of the tool.
-            arguments: Its arguments, as the model gave them.
-            scope: The scope that the tool works in and cannot leave.
-
-        Raises:
-            MemoryRetrieversError: What the tool raised there.
-        """
 
 
 class PolicyOptions(TypedDict, total=False):
@@ -243,7 +226,7 @@ class ToolOutput:
 
 def own_categories(memory: Memory | None) -> tuple[str, ...] | None:
     """The categories that a memory has beside the nine; None where only another side knows them."""
-    if isinstance(memory, RunsTools):
+    if hasattr(memory, "run_tool"):
         return None
     manager: MemoryManager | None = getattr(memory, "manager", None)
     return () if manager is None else tuple(manager.ingestion.categories)
@@ -303,9 +286,11 @@ class Tool(Generic[ArgumentsT]):
         try:
             given = {storable(name): storable_throughout(value) for name, value in arguments.items()}
             checked = offered.model_validate(given, context={"categories": own_categories(context.memory)})
-            if isinstance(context.memory, RunsTools) and issubclass(self.arguments, ManagementArguments):
+            # a memory on a server runs the tools that manage memories there
+            run_there: Callable[..., JsonObject] | None = getattr(context.memory, "run_tool", None)
+            if run_there is not None and issubclass(self.arguments, ManagementArguments):
                 context.require_nothing_fixed()
-                return ToolOutput.of(context.memory.run_tool(self.name, given, scope=context.root))
+                return ToolOutput.of(run_there(self.name, given, scope=context.root))
             with acting_as(Channel.TOOL, self.name):
                 if self.writes and issubclass(self.arguments, ManagementArguments):
                     return context.manager.attempt(lambda: self.function(context, checked))

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from pydantic import Field, WithJsonSchema
 
 from memory_retrievers.errors import MemoryRetrieversError, NotFoundError, ValidationError
-from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, Origin, SemanticDraft, SemanticMemory, Tier
+from memory_retrievers.models import AnyMemory, JsonObject, Origin, SemanticDraft, SemanticMemory, Tier
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import Change
 from memory_retrievers.text.summaries import summarize
@@ -94,8 +94,6 @@ def change_of(context: ToolContext, item: UpdateItem, memory: AnyMemory) -> Chan
     Raises:
         ValidationError: A field breaks a limit, or an episode's content is to be changed.
     """
-    if item.content is not None and isinstance(memory, EpisodicMemory):
-        raise ValidationError(f"{memory.id} is an episode; only the content of facts can be updated")
     merged = None if item.metadata is None else {**memory.metadata, **item.metadata}
     check_limits(context.manager.settings, content=item.content, tags=item.tags, metadata=merged)
     given = item.model_dump(include={"content", "tags", "metadata", "correct"})

@@ -29,15 +29,13 @@ from memory_retrievers.models import (
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import (
     Association,
-    AuditEntry,
     Change,
     FoundMemory,
     MemoryFilter,
     SearchRequest,
-    check_top_k,
 )
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.results import ForgottenMessages
+from memory_retrievers.models.results import ForgottenMessages, parse_page_size
 from memory_retrievers.retrieval.request import check_length
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ToolSettings
 from memory_retrievers.storage.store import MemoryStore, Revision, affected_scopes
@@ -144,7 +142,6 @@ class MemoryManager:
             offset: So many are left out before.
         """
         scopes.parse(filter.scope)
-        self._store.check_category(filter.category)
         found = self.open_episodes(filter)
         # so many of those before the page may have moved behind open ones, which are placed among those read here
         before = min(offset, len(found))
@@ -175,7 +172,6 @@ class MemoryManager:
         A search by words alone embeds nothing: its hits have the similarity 0, and ``min_similarity`` leaves it alone.
         """
         check_length(request.query, most=self._retrieval.query_characters)
-        self._store.check_category(request.filter.category)
         return search(self._store, request, settings=self.settings, retrieval=self._retrieval)
 
     def like(
@@ -211,7 +207,7 @@ class MemoryManager:
         import numpy as np  # here, so that importing the package loads no numpy
 
         scopes.parse(filter.scope)
-        check_top_k(top_k)
+        parse_page_size(top_k)
         dimension = self._store.embedder.current().fingerprint.dimension
         if len(vector) != dimension:
             raise ValidationError(f"a vector has {len(vector)} numbers, and those of this store {dimension}")
@@ -240,10 +236,6 @@ class MemoryManager:
     def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
         """Those of some memories that exist, whatever their state."""
         return self._store.ledger.present(keys)
-
-    def audit(self, memory: AnyMemory) -> list[AuditEntry]:
-        """The audit entries of a memory about its use and importance, oldest first."""
-        return self._ledger.audit(memory.key)
 
     def associations_of(self, memory: AnyMemory, *, within: str, limit: int | None = None) -> list[Association]:
         """The associations of a memory, strongest first.

@@ -11,7 +11,7 @@ from typing import Final
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory
 from memory_retrievers.models.fields import storable
-from memory_retrievers.models.management import AccessType, AuditEntry, AuditType, MemoryEventType
+from memory_retrievers.models.management import AuditEntry, AuditType, MemoryEventType
 from memory_retrievers.settings import ToolSettings
 from memory_retrievers.storage.store import MemoryStore
 
@@ -53,7 +53,7 @@ class Importance:
         self._writing = writing
         self._is_read_only = read_only
 
-    def access(self, memories: Sequence[AnyMemory], *, how: AccessType) -> list[AnyMemory]:
+    def access(self, memories: Sequence[AnyMemory], *, how: AuditType) -> list[AnyMemory]:
         """Count one access of each memory, and give them as they are now.
 
         Importance follows, unless it was set by hand. The audit takes one access per memory and way in so many seconds.
@@ -70,7 +70,7 @@ class Importance:
             # 3. written and noted
             store.ledger.management.write_use(accessed)
             entries = [
-                _entry(AuditType(how), old=before.importance, memory=after, at=now)
+                _entry(how, old=before.importance, memory=after, at=now)
                 for before, after in zip((each for each in present if each is not None), accessed, strict=True)
             ]
             spacing = timedelta(seconds=self._settings.access_log_rate_limit_seconds)

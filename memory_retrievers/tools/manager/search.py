@@ -103,8 +103,7 @@ def _lists(
     vector: Vector | None,
     shows_open: RetrievalSettings | None,
 ) -> FoundLists:
-    kinds = (Kind.SEMANTIC,) if request.filter.category is not None else tuple(Kind)
-    seen = [request.filter.selection(kind, now=now) for kind in kinds]
+    seen = [request.filter.selection(kind, now=now) for kind in Kind]
     query, depth = storable(request.query), DEPTH * request.top_k
 
     def by_words() -> Hits:
@@ -200,7 +199,7 @@ def _sorted(found: list[FoundMemory], sort_by: SortBy) -> list[FoundMemory]:
 
 def open_memories(store: MemoryStore, filter: MemoryFilter) -> list[EpisodicMemory]:
     """List the open episodes that a filter lets through."""
-    if filter.kinds == "tool" or filter.category is not None:
+    if filter.kinds == "tool":
         return []
     found = store.open_episodes.episodes(filter.scope, include_child_scopes=filter.include_child_scopes)
     return [memory for memory in found if filter.fits(memory)]

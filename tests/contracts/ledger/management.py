@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from audit import audit_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,7 +53,6 @@ _FILTERS = st.fixed_dictionaries(
         "tier": st.none() | st.sampled_from(Tier),
         "narrowed": st.lists(st.sampled_from(_TAGS), max_size=2).map(lambda tags: Filters(tags=tuple(tags))),
         "content_type": st.none() | st.sampled_from(ContentType),
-        "category": st.none() | st.just(Category.GOAL),
         "created_after": st.none() | st.just(NOW + _SECOND),
         "created_before": st.none() | st.just(NOW + 3 * _SECOND),
         "older_than": st.none() | st.just(NOW + 3 * _SECOND),
@@ -79,7 +79,6 @@ def _lets_through(asked: MemoryFilter, memory: AnyMemory) -> bool:
         and asked.tier in {None, memory.tier}
         and set(asked.narrowed.tags) <= set(memory.tags)
         and asked.content_type in {None, memory.content_type}
-        and asked.category in {None, getattr(memory, "category", None)}
         and (asked.created_after is None or memory.created_at >= asked.created_after)
         and (asked.created_before is None or memory.created_at <= asked.created_before)
         and (asked.older_than is None or memory.created_at < asked.older_than)
@@ -191,7 +190,7 @@ class ManagementContract:
         assert ledger.pending_reviews(SCOPE) == []
         (edge,) = ledger.management.associations(_key(moved), within="other", now=NOW)
         assert (edge.source.scope, edge.target.scope) == ("other", "other")
-        assert [entry.new for entry in ledger.management.audit(_key(moved))] == [0.6]
+        assert [entry.new for entry in audit_of(ledger, moved)] == [0.6]
         assert ledger.scopes() == ["other"]
 
     def test_nothing_is_moved_when_an_id_is_taken_or_missing(self, ledger: SQLLedger) -> None:
@@ -264,9 +263,9 @@ class ManagementContract:
                 memory=key, type=AuditType(type), at=NOW + timedelta(seconds=seconds), old=0.0, new=float(seconds)
             )
             ledger.management.note([entry], spacing=spacing)
-        noted = ledger.management.audit(_key(fact("1")))
+        noted = audit_of(ledger, fact("1"))
         assert [(str(entry.type), entry.new) for entry in noted] == [("get", 0.0), ("search", 59.0), ("get", 60.0)]
-        assert [entry.new for entry in ledger.management.audit(_key(fact("2")))] == [59.0]
+        assert [entry.new for entry in audit_of(ledger, fact("2"))] == [59.0]
 
     def test_old_audit_entries_are_dropped_and_all_go_with_their_memory(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("1"), fact("2")])
@@ -278,8 +277,8 @@ class ManagementContract:
             ]
             ledger.management.note(entries)
         ledger.management.forget_audit(before=NOW + _SECOND)
-        assert [entry.at for entry in ledger.management.audit(_key(fact("1")))] == [NOW + _SECOND, NOW + 2 * _SECOND]
+        assert [entry.at for entry in audit_of(ledger, fact("1"))] == [NOW + _SECOND, NOW + 2 * _SECOND]
         ledger.remove([MemoryKey(scope=SCOPE, id="1")])
         add(ledger, [fact("1")])
-        assert ledger.management.audit(_key(fact("1"))) == []
-        assert len(ledger.management.audit(_key(fact("2")))) == 2
+        assert audit_of(ledger, fact("1")) == []
+        assert len(audit_of(ledger, fact("2"))) == 2

@@ -85,7 +85,7 @@ def test_a_batch_of_changes_is_whole_or_not_at_all(manager, memory, draft):
 
 def test_an_episode_keeps_its_content(manager, memory):
     episode = memory.remember_episode(scope="user/1", summary="They met", tags=["a"])
-    with pytest.raises(ValidationError, match="is an episode; its content cannot be updated"):
+    with pytest.raises(ValidationError, match="is an episode; only the content of facts can be updated"):
         manager.update(Change(episode, content="another"))
     with pytest.raises(ValidationError, match="category"):
         manager.update(Change(episode, category=Category.GOAL))

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from audit import audit_of
 
 from memory_retrievers import AgentMemory, ConfigurationError, NotFoundError, ToolSettings, ValidationError
 from memory_retrievers.models import MemoryKey, Tier
@@ -15,7 +16,7 @@ from memory_retrievers.models.management import (
     SearchMode,
     SearchRequest,
 )
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.testing import HashEmbedder, inside
 
 ROOT = MemoryFilter(scope="user/1", include_child_scopes=True, kinds="all")
 
@@ -173,7 +174,7 @@ def test_everything_is_there_after_a_restart_and_after_an_export(tmp_path, draft
         )
         manager.associate([edge])
         manager.importance.set(one, score=0.25, reason="because")
-        noted = manager.audit(one)
+        noted = audit_of(inside(memory).ledger, one)
         memory.export(tmp_path / "all.jsonl")
         memory.export(tmp_path / "part.jsonl", scope="user/1/x")
     opened = [
@@ -185,7 +186,7 @@ def test_everything_is_there_after_a_restart_and_after_an_export(tmp_path, draft
             again = memory.manager.find("1", root="user/1", scope="user/1")
             assert (again.importance, again.importance_pinned, again.tags) == (0.25, True, ("a",))
             assert memory.manager.associations_of(two, within="user/1") == [edge]
-            assert memory.manager.audit(one) == noted
+            assert audit_of(inside(memory).ledger, one) == noted
     part = AgentMemory.import_(tmp_path / "part.jsonl", into=tmp_path / "part", embedder=HashEmbedder(), clock=clock)
     with part:
         assert part.manager.associations_of(two, within="user/1") == []

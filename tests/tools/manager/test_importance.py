@@ -3,13 +3,14 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from audit import audit_of
 from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, NotFoundError, ValidationError
 from memory_retrievers.models.management import Change
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.tools.manager.importance import importance_of
 
 
@@ -76,7 +77,7 @@ def test_after_a_hundred_accesses_a_memory_is_important_and_after_sixty_days_no_
     assert manager.importance.current(other).importance < 0.3
 
 
-def test_a_score_set_by_hand_stays_until_it_is_cleared(manager, draft, clock):
+def test_a_score_set_by_hand_stays_until_it_is_cleared(manager, memory, draft, clock):
     (it,) = manager.add([draft("tea")])
     pinned = manager.importance.set(it, score=0.9, reason="it matters")
     assert (pinned.importance, pinned.importance_pinned) == (0.9, True)
@@ -85,7 +86,7 @@ def test_a_score_set_by_hand_stays_until_it_is_cleared(manager, draft, clock):
     assert manager.importance.current(accessed).importance == 0.9
     cleared = manager.importance.clear(accessed)
     assert (cleared.importance, cleared.importance_pinned) == (importance_of(1, 20), False)
-    assert [(str(entry.type), entry.old, entry.new, entry.reason) for entry in manager.audit(it)] == [
+    assert [(str(entry.type), entry.old, entry.new, entry.reason) for entry in audit_of(inside(memory).ledger, it)] == [
         ("score", 0.5, 0.9, "it matters"),
         ("get", 0.9, 0.9, None),
     ]
@@ -99,11 +100,11 @@ def test_nought_reads_back_as_nought(manager, draft):
 
 
 @pytest.mark.parametrize("score", [1.5, -0.1, float("nan"), True, "0.5", None])
-def test_a_score_outside_0_to_1_is_refused(manager, draft, score):
+def test_a_score_outside_0_to_1_is_refused(manager, memory, draft, score):
     (it,) = manager.add([draft("tea")])
     with pytest.raises(ValidationError, match=r"between 0\.0 and 1\.0"):
         manager.importance.set(it, score=score, reason="")
-    assert manager.audit(it) == []
+    assert audit_of(inside(memory).ledger, it) == []
 
 
 def test_a_memory_that_is_gone_has_no_score(manager, draft):
@@ -116,21 +117,21 @@ def test_a_memory_that_is_gone_has_no_score(manager, draft):
     assert manager.importance.access([it], how="get") == [it]
 
 
-def test_the_audit_takes_one_access_per_way_and_minute(manager, draft, clock):
+def test_the_audit_takes_one_access_per_way_and_minute(manager, memory, draft, clock):
     (it,) = manager.add([draft("tea")])
     for _ in range(3):
         (it,) = manager.importance.access([it], how="get")
         (it,) = manager.importance.access([it], how="search")
         clock.advance(seconds=30)
     assert it.access_count == 6
-    assert [str(entry.type) for entry in manager.audit(it)] == ["get", "search", "get", "search"]
+    assert [str(entry.type) for entry in audit_of(inside(memory).ledger, it)] == ["get", "search", "get", "search"]
 
 
-def test_what_the_audit_noted_a_month_ago_is_dropped(manager, draft, clock):
+def test_what_the_audit_noted_a_month_ago_is_dropped(manager, memory, draft, clock):
     (it,) = manager.importance.access(manager.add([draft("tea")]), how="get")
     clock.advance(days=31)
     manager.importance.access([it], how="search")
-    assert [str(entry.type) for entry in manager.audit(it)] == ["search"]
+    assert [str(entry.type) for entry in audit_of(inside(memory).ledger, it)] == ["search"]
 
 
 def test_accesses_from_many_threads_are_all_counted(tmp_path, draft):
@@ -161,13 +162,13 @@ def test_a_store_that_is_only_looked_into_counts_no_accesses_and_refuses_writes(
                 write()
 
 
-def test_what_was_noted_long_ago_is_dropped_when_the_tools_next_write(manager, draft, clock):
+def test_what_was_noted_long_ago_is_dropped_when_the_tools_next_write(manager, memory, draft, clock):
     """Case D27: a log older than 30 days is cleaned."""
-    (memory,) = manager.add([draft("tea")])
-    memory = manager.importance.set(memory, score=0.9, reason="a whim")
+    (it,) = manager.add([draft("tea")])
+    it = manager.importance.set(it, score=0.9, reason="a whim")
     clock.advance(days=29)
     manager.add([draft("coffee")])
-    assert [entry.reason for entry in manager.audit(memory)] == ["a whim"]
+    assert [entry.reason for entry in audit_of(inside(memory).ledger, it)] == ["a whim"]
     clock.advance(days=2)
     manager.add([draft("cocoa")])
-    assert manager.audit(memory) == []
+    assert audit_of(inside(memory).ledger, it) == []
