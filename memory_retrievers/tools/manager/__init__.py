@@ -172,7 +172,8 @@ class MemoryManager:
         A search by words alone embeds nothing: its hits have the similarity 0, and ``min_similarity`` leaves it alone.
         """
         check_length(request.query, most=self._retrieval.query_characters)
-        return search(self._store, request, settings=self.settings, retrieval=self._retrieval)
+        shown = self._retrieval if self._retrieval.searches_open else None
+        return search(self._store, request, settings=self.settings, retrieval=shown)
 
     def like(
         self, text: str, filter: MemoryFilter, *, top_k: int, min_similarity: float = 0.0, vector: Vector | None = None

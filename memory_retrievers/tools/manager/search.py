@@ -32,8 +32,6 @@ _Queued: TypeAlias = "tuple[int, EpisodicMemory, list[OpenTurn]]"
 
 DEPTH: Final = 2  # times ``top_k`` that each list contributes: the cut comes after sorting
 
-_NOTHING: Final = Hits([], [], [])
-
 
 @dataclass(frozen=True, slots=True)
 class FoundLists:
@@ -60,15 +58,14 @@ def search(
         request: The query, the filter and the weights.
         settings: The parameters of scoring.
         vector: The unit vector to compare with, shape (d,), if one is stored; None embeds the query.
-        retrieval: Whether open episodes are searched, and how; None searches what is stored alone.
+        retrieval: How open episodes are searched; None searches what is stored alone.
     """
     # 1. what each list finds, filtered before ranking
     now, seen = store.now(), request.filter
-    shows_open = retrieval if retrieval is not None and retrieval.searches_open else None
-    if shows_open is not None and request.mode is not SearchMode.KEYWORD:
+    if retrieval is not None and request.mode is not SearchMode.KEYWORD:
         places = store.ledger.open_episodes.places(seen.scope, include_child_scopes=seen.include_child_scopes)
         store.open_episodes.prepare([place.row for place in places if not place.is_embedded])
-    lists = _lists(store, request, now, vector=vector, shows_open=shows_open)
+    lists = _lists(store, request, now, vector=vector, shows_open=retrieval)
     # 2. relevance
     is_cosine = settings.similarity == "cosine"
     similar = {row: min(1.0, max(0.0, each if is_cosine else (1 + each) / 2)) for row, each in lists.cosines.items()}
@@ -105,34 +102,25 @@ def _lists(
 ) -> FoundLists:
     seen = [request.filter.selection(kind, now=now) for kind in Kind]
     query, depth = storable(request.query), DEPTH * request.top_k
+    terms = [] if request.mode is SearchMode.SEMANTIC else analyze(query)
 
-    def by_words() -> Hits:
-        terms = analyze(query)
-        return _merged([store.keyword.search(terms, selection, limit=depth) for selection in seen], limit=depth)
-
-    def by_vector(vector: Vector) -> FoundLists:
-        near = _merged([store.dense.search(vector, selection, limit=depth) for selection in seen], limit=depth)
-        words = by_words() if request.mode is SearchMode.HYBRID else _NOTHING
-        cosines = _best(near)
-        stored = FoundLists(list(cosines), _best(words), _cosines(store, vector, words) | cosines)
-        return with_open(stored, vector)
-
-    def with_open(stored: FoundLists, vector: Vector | None) -> FoundLists:
+    def find(vector: Vector | None) -> FoundLists:
+        near = [] if vector is None else [store.dense.search(vector, each, limit=depth) for each in seen]
+        words = _merged([store.keyword.search(terms, each, limit=depth) for each in seen] if terms else [], limit=depth)
+        cosines = _best(_merged(near, limit=depth))
+        beside = {} if vector is None else _cosines(store, vector, words)
+        stored = FoundLists(list(cosines), _best(words), beside | cosines)
         if shows_open is None:
             return stored
-        found = _search_open(store, request.filter, query, vector=vector, settings=shows_open)
-        near = {row: stored.cosines[row] for row in stored.nearest} | found.cosines
-        words = stored.words | (found.words if request.mode is not SearchMode.SEMANTIC else {})
-        return FoundLists(
-            sorted(near, key=lambda row: -near[row])[:depth],
-            dict(sorted(words.items(), key=lambda each: -each[1])[:depth]),
-            stored.cosines | found.cosines,
-            found.open,
-        )
+        found = _search_open(store, request.filter, terms, vector=vector, settings=shows_open)
+        nearest = sorted((cosines | found.cosines).items(), key=lambda each: -each[1])
+        ranked = sorted((stored.words | found.words).items(), key=lambda each: -each[1])
+        every = stored.cosines | found.cosines
+        return FoundLists([row for row, _ in nearest[:depth]], dict(ranked[:depth]), every, found.open)
 
     if request.mode is SearchMode.KEYWORD:
-        return with_open(FoundLists([], _best(by_words()), {}), None)
-    return store.search(query, by_vector) if vector is None else by_vector(vector)
+        return find(None)
+    return store.search(query, find) if vector is None else find(vector)
 
 
 def _merged(lists: Sequence[Hits], *, limit: int) -> Hits:
@@ -206,9 +194,14 @@ def open_memories(store: MemoryStore, filter: MemoryFilter) -> list[EpisodicMemo
 
 
 def _search_open(
-    store: MemoryStore, filter: MemoryFilter, query: str, *, vector: Vector | None, settings: RetrievalSettings
+    store: MemoryStore,
+    filter: MemoryFilter,
+    terms: Sequence[str],
+    *,
+    vector: Vector | None,
+    settings: RetrievalSettings,
 ) -> FoundLists:
-    """Search the open episodes of a filter by words, and by the vector of a query, shape (d,), if there is one.
+    """Search the open episodes of a filter by the terms and the vector of a query, shape (d,), as far as there are any.
 
     Words and cosines are those of the best turn of each, as far as it has a word of the query, and a vector yet.
     """
@@ -222,7 +215,7 @@ def _search_open(
         if (memory := fitting.get(open_id((queued := list(group))[0].scope, queued[0].id))) is not None
     ]
     cosines = {} if vector is None else _cosines_of_turns(episodes, vector)
-    words = _words_of_turns(store, episodes, filter, analyze(query), settings)
+    words = _words_of_turns(store, episodes, filter, terms, settings)
     return FoundLists([*cosines], words, cosines, {row: memory for row, memory, _ in episodes})
 
 
