@@ -222,7 +222,7 @@ class MemoryVectorStore(VectorStore):
         if unknown := kwargs.keys() - {each.name for each in fields(Filters)}:
             raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}")
         narrowed = Filters.parse(_with_where(filter, kwargs))
-        asked = MemoryFilter(scope=self._scope_of_call(), kinds="all", narrowed=narrowed)
+        asked = MemoryFilter(scope=self._scope_of_call(), kinds="all", filters=narrowed)
         return [_document(fact) for fact in self._memory.manager.nearest_facts(embedding, asked, top_k=k)]
 
     def as_retriever(self, **kwargs: Any) -> VectorStoreRetriever:  # noqa: ANN401 - as the base class has it

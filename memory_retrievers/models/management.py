@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import KW_ONLY, dataclass
-from datetime import datetime, timedelta
+from dataclasses import KW_ONLY, dataclass, fields
+from datetime import datetime
 from enum import StrEnum
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import JsonValue
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import Category, storable
-from memory_retrievers.models.filters import EVERYTHING, Filters
-from memory_retrievers.models.memories import AnyMemory, ContentType, EpisodicMemory, Kind, MemoryKey, Origin, Tier
-from memory_retrievers.models.selection import Selection
+from memory_retrievers.models.memories import AnyMemory, EpisodicMemory, Kind, MemoryKey, Origin, Tier
+from memory_retrievers.models.selection import Conditions, Selection
 
 ToolKinds: TypeAlias = Literal["tool", "all"]
 """``tool``: only what the tools have stored; ``all``: every memory, of both kinds and every origin."""
@@ -33,19 +32,10 @@ class AssociationType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryFilter:
+class MemoryFilter(Conditions):
     """Conditions that all memories of an operation must meet; expired memories never do."""
 
-    scope: str  # the scope, exactly as given
-    include_child_scopes: bool = False  # also every scope below it
     kinds: ToolKinds = "tool"  # only what the tools have stored, or every memory
-    tier: Tier | None = None  # only memories of this tier
-    narrowed: Filters = EVERYTHING  # tags, metadata and times that memories must have
-    content_type: ContentType | None = None  # only memories whose text is this
-    created_after: datetime | None = None  # only memories made then or later
-    created_before: datetime | None = None  # only memories made then or earlier
-    older_than: datetime | None = None  # only memories made earlier than that
-    ids: tuple[str, ...] | None = None  # only memories of these ids
     include_invalidated: bool = False  # also facts that no longer hold; a search never finds them
 
     def fits(self, memory: AnyMemory) -> bool:
@@ -53,32 +43,17 @@ class MemoryFilter:
         made = memory.created_at
         return (
             (self.tier is None or memory.tier is self.tier)
-            and self.narrowed.obstacle(memory) is None
+            and self.filters.obstacle(memory) is None
             and (self.content_type is None or memory.content_type is self.content_type)
             and (self.created_after is None or made >= self.created_after)
             and (self.created_before is None or made <= self.created_before)
-            and (self.older_than is None or made < self.older_than)
             and (self.ids is None or memory.id in self.ids)
         )
 
     def selection(self, kind: Kind, *, now: datetime) -> Selection:
         """Convert the filter to a selection for a search among memories of one kind."""
-        before = [] if self.created_before is None else [self.created_before]
-        if self.older_than is not None:
-            before.append(self.older_than - timedelta.resolution)
-        return Selection(
-            scope=self.scope,
-            kind=kind,
-            now=now,
-            include_child_scopes=self.include_child_scopes,
-            tier=self.tier,
-            filters=self.narrowed,
-            content_type=self.content_type,
-            origins=(Origin.TOOL,) if self.kinds == "tool" else (),
-            created_after=self.created_after,
-            created_before=min(before, default=None),
-            ids=self.ids,
-        )
+        shared: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(Conditions)}
+        return Selection(kind=kind, now=now, origins=(Origin.TOOL,) if self.kinds == "tool" else (), **shared)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

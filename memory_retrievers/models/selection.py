@@ -34,24 +34,30 @@ WHOLE: Final = -1  # the place of a passage that stands for its memory as a whol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Conditions:
+    """Conditions that memories must meet to be searched or listed."""
+
+    scope: str  # the scope, exactly as given
+    include_child_scopes: bool = False  # also every scope below it
+    tier: Tier | None = None  # only memories of this tier
+    filters: Filters = EVERYTHING  # only memories that pass these
+    content_type: ContentType | None = None  # only memories whose text is this
+    created_after: datetime | None = None  # only memories made then or later
+    created_before: datetime | None = None  # only memories made then or earlier
+    ids: tuple[str, ...] | None = None  # only memories of these ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection(Conditions):
     """Conditions that passages must meet to be searched. They are applied before ranking."""
 
-    scope: str  # the scope searched, exactly as given
     kind: Kind  # which kind of memory
     now: datetime  # memories that expired by then are invisible
-    include_child_scopes: bool = False  # also search every scope below ``scope``
     every_passage: bool = False  # also search the messages of episodes, where they are indexed
     every_field: bool = False  # also search the fields of the items of a store one by one
     category: Category | None = None  # only facts of this category
     as_of: datetime | None = None  # facts valid at that moment, and episodes begun by then; None is what holds now
-    tier: Tier | None = None  # only memories of this tier
-    filters: Filters = EVERYTHING  # only memories that pass these
-    content_type: ContentType | None = None  # only memories whose text is this
     origins: tuple[Origin, ...] = ()  # only memories that came from one of these; none is from anywhere
-    created_after: datetime | None = None  # only memories made then or later
-    created_before: datetime | None = None  # only memories made then or earlier
-    ids: tuple[str, ...] | None = None  # only memories of these ids
     exclude_conversation: str | None = None  # no episode of this conversation
 
     @property

@@ -113,6 +113,11 @@ def shifted(moment: datetime, by: timedelta) -> datetime:
         return datetime.min.replace(tzinfo=moment.tzinfo)
 
 
+def just_before(moment: datetime | None) -> datetime | None:
+    """The last moment before one; None stays None."""
+    return None if moment is None else shifted(moment, -timedelta.resolution)
+
+
 def long_date(day: datetime, zone: tzinfo = UTC) -> str:
     """Format the day in a time zone, in English whatever the locale.
 

@@ -12,6 +12,7 @@ from memory_retrievers.errors import MemoryRetrieversError, NotFoundError, Valid
 from memory_retrievers.models import AnyMemory, JsonObject, ResponseLevel, SemanticMemory
 from memory_retrievers.models.fields import UTCDateTime, iso
 from memory_retrievers.models.management import Association, AuditType, Change, MemoryFilter
+from memory_retrievers.text.dates import just_before
 from memory_retrievers.text.passages import said_by
 from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
@@ -125,7 +126,7 @@ def memory_list(context: ToolContext, arguments: MemoryListArguments) -> ToolOut
         scope=context.scope,
         kinds=context.seen,
         tier=arguments.memory_tier,
-        narrowed=narrowed(context.manager.settings, arguments),
+        filters=narrowed(context.manager.settings, arguments),
         content_type=arguments.content_type,
         created_after=arguments.created_after,
         created_before=arguments.created_before,
@@ -206,7 +207,7 @@ def _chosen(context: ToolContext, arguments: MemoryDeleteArguments) -> list[AnyM
         scope=context.scope,
         kinds=context.deleted,
         tier=arguments.memory_tier,
-        older_than=arguments.older_than,
+        created_before=just_before(arguments.older_than),
         include_invalidated=True,
     )
     if arguments.ids is not None:

@@ -16,6 +16,7 @@ from memory_retrievers.models import AnyMemory, JsonObject, Origin, SemanticDraf
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import MemoryFilter, ToolKinds
 from memory_retrievers.text.analysis import has_word
+from memory_retrievers.text.dates import just_before
 from memory_retrievers.tools.arguments import Content, Id, ManagementArguments, one_of, whole_number
 from memory_retrievers.tools.responses import respond
 from memory_retrievers.tools.tool import ROOT, ToolContext, ToolOutput
@@ -271,7 +272,7 @@ def _sessions(
     scope = above if given is None else _session_scope(context, given)
     found: dict[str, list[AnyMemory]] = {}
     for memory in context.manager.select(
-        MemoryFilter(scope=scope, include_child_scopes=True, kinds=kinds, older_than=older_than)
+        MemoryFilter(scope=scope, include_child_scopes=True, kinds=kinds, created_before=just_before(older_than))
     ):
         if memory.scope != above:
             name = memory.scope.removeprefix(f"{above}/").split("/", 1)[0]

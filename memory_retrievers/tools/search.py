@@ -178,7 +178,7 @@ def _find(context: ToolContext, arguments: MemorySearchArguments) -> list[FoundM
         include_child_scopes=arguments.include_child_scopes,
         kinds=context.seen,
         tier=arguments.memory_tier,
-        narrowed=narrowed(context.manager.settings, arguments),
+        filters=narrowed(context.manager.settings, arguments),
         content_type=arguments.content_type,
     )
 

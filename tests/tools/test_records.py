@@ -196,8 +196,9 @@ def test_delete_by_tier(plain_tool):
 
 
 def test_delete_by_age_takes_what_is_strictly_older(plain_tool, clock):
-    """Case D30: older_than; a moment to come deletes all."""
+    """Case D30: older_than; a moment to come deletes all, and the first that there is nothing."""
     store(plain_tool, "one")
+    assert plain_tool("memory_delete", older_than="0001-01-01T00:00:00Z")["deleted_count"] == 0
     clock.advance(hours=1)
     store(plain_tool, "two")
     assert plain_tool("memory_delete", older_than="2026-03-01T10:00:00Z")["deleted_count"] == 1

@@ -51,11 +51,10 @@ _FILTERS = st.fixed_dictionaries(
         "include_child_scopes": st.booleans(),
         "kinds": st.sampled_from(["tool", "all"]),
         "tier": st.none() | st.sampled_from(Tier),
-        "narrowed": st.lists(st.sampled_from(_TAGS), max_size=2).map(lambda tags: Filters(tags=tuple(tags))),
+        "filters": st.lists(st.sampled_from(_TAGS), max_size=2).map(lambda tags: Filters(tags=tuple(tags))),
         "content_type": st.none() | st.sampled_from(ContentType),
         "created_after": st.none() | st.just(NOW + _SECOND),
         "created_before": st.none() | st.just(NOW + 3 * _SECOND),
-        "older_than": st.none() | st.just(NOW + 3 * _SECOND),
         "ids": st.none() | st.just(("m0", "m2", "m4")),
         "include_invalidated": st.booleans(),
     }
@@ -77,11 +76,10 @@ def _lets_through(asked: MemoryFilter, memory: AnyMemory) -> bool:
         and (asked.include_invalidated or getattr(memory, "invalid_at", None) is None)
         and (asked.kinds == "all" or memory.origin is Origin.TOOL)
         and asked.tier in {None, memory.tier}
-        and set(asked.narrowed.tags) <= set(memory.tags)
+        and set(asked.filters.tags) <= set(memory.tags)
         and asked.content_type in {None, memory.content_type}
         and (asked.created_after is None or memory.created_at >= asked.created_after)
         and (asked.created_before is None or memory.created_at <= asked.created_before)
-        and (asked.older_than is None or memory.created_at < asked.older_than)
         and (asked.ids is None or memory.id in asked.ids)
     )
 

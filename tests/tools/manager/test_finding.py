@@ -232,7 +232,7 @@ def test_threads_may_store_search_and_move_at_once(tmp_path, draft):
         with ThreadPoolExecutor(8) as executor:
             ids = list(executor.map(work, range(40)))
         assert {
-            each.id for each in manager.select(MemoryFilter(scope="user/1/all", narrowed=Filters(tags=("t",))))
+            each.id for each in manager.select(MemoryFilter(scope="user/1/all", filters=Filters(tags=("t",))))
         } == set(ids)
         assert memory.scopes() == ["user/1/all"]
         assert memory.verify().ok

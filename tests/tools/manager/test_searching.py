@@ -206,7 +206,7 @@ def test_only_what_the_tools_stored_is_searched_unless_all_is_asked(memory, mana
             "kinds": st.sampled_from(["tool", "all"]),
             "tier": st.none() | st.sampled_from(Tier),
             "content_type": st.none() | st.sampled_from(ContentType),
-            "narrowed": st.sets(st.sampled_from(["a", "b"])).map(lambda tags: Filters(tags=tuple(tags))),
+            "filters": st.sets(st.sampled_from(["a", "b"])).map(lambda tags: Filters(tags=tuple(tags))),
         }
     ),
     mode=st.sampled_from(SearchMode),
@@ -222,7 +222,7 @@ def test_a_search_sees_exactly_what_its_filter_lets_through(draft, stored, asked
             if fields["scope"] in ({"s/1", "s/1/x"} if asked["include_child_scopes"] else {"s/1"})
             and (asked["kinds"] == "all" or fields["origin"] is Origin.TOOL)
             and all(asked[name] in {None, fields[name]} for name in ("tier", "content_type"))
-            and set(asked["narrowed"].tags) <= set(fields["tags"])
+            and set(asked["filters"].tags) <= set(fields["tags"])
         }
         assert {hit.memory.id for hit in found} == expected
         assert len(found) == memory.manager.count(where)
