@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, cast
@@ -15,7 +15,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     JsonValue,
     ValidationInfo,
@@ -24,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import Category, ContentType, JsonObject, ResponseLevel, Tier
@@ -45,62 +44,56 @@ MOST_TAGS: Final = 10_000  # tags that ``ToolSettings.max_tags`` can allow at mo
 
 
 def one_of(
-    words: type[WordT], *, name: str, aliases: Mapping[str, WordT] | None = None, refusal: str = "Invalid"
+    words: type[WordT], *, aliases: Mapping[str, WordT] | None = None, refusal: str = "Invalid"
 ) -> tuple[BeforeValidator, WithJsonSchema]:
     """Reads one of the words, in any case of letters, and lists them in the schema itself: not all follow a ``$ref``.
 
-    What is no such word is refused by a ValidationError.
+    What is no such word is refused by a ValidationError, which names the argument.
 
-    >>> read, _ = one_of(Tier, name="memory_tier")
-    >>> read.func("Working")
-    <Tier.WORKING: 'working'>
+    >>> ManagementArguments(response_level="Full").response_level
+    <ResponseLevel.FULL: 'full'>
 
     Args:
         words: The words that are accepted, as they are stored.
-        name: The parameter, as its error message names it.
         aliases: Other spelling in lower case → word; None means that there are none.
         refusal: How the error message begins.
 
     Returns:
-        The validator and the schema, both for the annotation of the parameter.
+        The validator and the schema, both for the annotation of the argument.
     """
     known = {word.value: word for word in words} | dict(aliases or {})
 
-    def read(given: object) -> WordT:
+    def read(given: object, info: ValidationInfo) -> WordT:
         word = known.get(str(given).strip().lower())
         if word is None:
-            raise ValidationError(f"{refusal} {name}: {str(given)[:ECHOED]}. Must be one of: {', '.join(words)}")
+            said = str(given)[:ECHOED]
+            raise ValidationError(f"{refusal} {info.field_name}: {said}. Must be one of: {', '.join(words)}")
         return word
 
     return BeforeValidator(read), WithJsonSchema({"type": "string", "enum": [word.value for word in words]})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """Refuses a number outside its bounds, and what is no number; the schema names them."""
+def within(low: float, high: float | None, description: str | None = None) -> tuple[AfterValidator, Any]:
+    """Refuses a number outside its bounds, which the schema names, by a ValidationError that names the argument.
 
-    name: str  # the parameter
-    low: float  # the least it may be
-    high: float | None = None  # the most; None for no end
+    Args:
+        low: The least it may be.
+        high: The most it may be; None for no end.
+        description: The description that a model reads.
 
-    def check(self, value: NumberT) -> NumberT:
-        """The value, if it is within the bounds.
+    Returns:
+        The validator and the field, both for the annotation of the argument.
+    """
 
-        >>> Bounds(name="top_k", low=1, high=1000).check(10)
-        10
-        """
-        if self.high is None and not value >= self.low:
-            raise ValidationError(f"{self.name} must be >= {self.low}")
-        if self.high is not None and not self.low <= value <= self.high:
-            raise ValidationError(f"{self.name} must be between {self.low} and {self.high}")
+    def check(value: NumberT, info: ValidationInfo) -> NumberT:
+        if high is None and not value >= low:
+            raise ValidationError(f"{info.field_name} must be >= {low}")
+        if high is not None and not low <= value <= high:
+            raise ValidationError(f"{info.field_name} must be between {low} and {high}")
         return value
 
-    def __get_pydantic_core_schema__(self, source: type[object], handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self.check, handler(source))
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        bounds = {"minimum": self.low, "maximum": self.high}
-        return handler(schema) | {name: bound for name, bound in bounds.items() if bound is not None}
+    shown: JsonObject = {"minimum": low} if high is None else {"minimum": low, "maximum": high}
+    return AfterValidator(check), Field(description=description, json_schema_extra=shown)
 
 
 def at_most(most: int, what: str) -> AfterValidator:
@@ -116,23 +109,6 @@ def at_most(most: int, what: str) -> AfterValidator:
         return value
 
     return AfterValidator(check)
-
-
-def fraction(name: str, description: str) -> tuple[Bounds, Any]:
-    """Annotation metadata of a number from 0 to 1."""
-    return Bounds(name=name, low=0.0, high=1.0), Field(description=description)
-
-
-def whole_number(name: str, low: int, high: int, description: str) -> tuple[Bounds, Any]:
-    """Annotation metadata of a whole number within bounds.
-
-    Args:
-        name: The parameter, as its error message names it.
-        low: The least it may be.
-        high: The most it may be.
-        description: The description that a model reads.
-    """
-    return Bounds(name=name, low=low, high=high), Field(description=description)
 
 
 def _not_blank(content: str) -> str:
@@ -165,8 +141,8 @@ Metadata: TypeAlias = Annotated[  # whose schema would refer to a definition of 
     dict[str, JsonValue], WithJsonSchema({"type": "object", "additionalProperties": {}})
 ]
 MemoryId = Annotated[Id, Field(description="The id of a memory, as another tool gave it.")]
-_Tier: TypeAlias = Annotated[Tier, *one_of(Tier, name="memory_tier")]
-_ContentType: TypeAlias = Annotated[ContentType, *one_of(ContentType, name="content_type")]
+_Tier: TypeAlias = Annotated[Tier, *one_of(Tier)]
+_ContentType: TypeAlias = Annotated[ContentType, *one_of(ContentType)]
 MemoryTier = Annotated[
     _Tier, Field(description="How long it is meant to live: long_term, short_term, or working for the task at hand.")
 ]
@@ -208,7 +184,7 @@ LEVEL_ARGUMENT: Final = "response_level"
 
 Level: TypeAlias = Annotated[
     ResponseLevel,
-    *one_of(ResponseLevel, name=LEVEL_ARGUMENT),
+    *one_of(ResponseLevel),
     Field(
         description=(
             "Response detail level:\n"

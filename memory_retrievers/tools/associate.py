@@ -12,7 +12,7 @@ from memory_retrievers.models import AnyMemory, JsonObject, SemanticMemory
 from memory_retrievers.models.filters import equal
 from memory_retrievers.models.management import AssociationType, FoundMemory, MemoryFilter
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE
-from memory_retrievers.tools.arguments import ManagementArguments, MemoryId, fraction, whole_number
+from memory_retrievers.tools.arguments import ManagementArguments, MemoryId, within
 from memory_retrievers.tools.responses import association_level, complete, preview, respond, rounded, text_of
 from memory_retrievers.tools.store import MIN_SEMANTIC_COSINE
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
@@ -118,10 +118,8 @@ class DiscoverAssociationsArguments(ManagementArguments):
     """Arguments of ``memory_discover_associations``."""
 
     memory_id: MemoryId
-    limit: Annotated[int, *whole_number("limit", 1, 100, "How many associations to return at most, 1 to 100.")] = 10
-    similarity_threshold: Annotated[
-        float, *fraction("similarity_threshold", "How similar a memory must at least be, 0 to 1.")
-    ] = 0.1
+    limit: Annotated[int, *within(1, 100, "How many associations to return at most, 1 to 100.")] = 10
+    similarity_threshold: Annotated[float, *within(0.0, 1.0, "How similar a memory must at least be, 0 to 1.")] = 0.1
 
 
 def memory_discover_associations(context: ToolContext, arguments: DiscoverAssociationsArguments) -> ToolOutput:

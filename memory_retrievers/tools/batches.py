@@ -42,7 +42,7 @@ class WhatNext(StrEnum):
 
 OnError = Annotated[
     WhatNext,
-    *one_of(WhatNext, name="on_error"),
+    *one_of(WhatNext),
     Field(
         description=(
             "What a bad element does: rollback (nothing of the batch is kept), stop (what comes before it is kept), "

@@ -16,7 +16,6 @@ from memory_retrievers.text.dates import just_before
 from memory_retrievers.text.passages import said_by
 from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
-    Bounds,
     CategoryName,
     Content,
     ContentTypeFilter,
@@ -35,7 +34,7 @@ from memory_retrievers.tools.arguments import (
     check_limits,
     narrowed,
     one_of,
-    whole_number,
+    within,
 )
 from memory_retrievers.tools.responses import (
     MOST_ASSOCIATIONS,
@@ -71,8 +70,8 @@ class MemoryListArguments(ManagementArguments):
     created_before: Annotated[
         UTCDateTime | None, Field(description="Only memories made at this moment or earlier, as ISO 8601.")
     ] = None
-    limit: Annotated[int, *whole_number("limit", 1, LARGEST_PAGE, "How many to return at most.")] = 50
-    offset: Annotated[int, Bounds(name="offset", low=0), Field(description="How many of the newest to leave out.")] = 0
+    limit: Annotated[int, *within(1, LARGEST_PAGE, "How many to return at most.")] = 50
+    offset: Annotated[int, *within(0, None, "How many of the newest to leave out.")] = 0
 
 
 class MemoryDeleteArguments(ManagementArguments):
@@ -267,7 +266,7 @@ class Operation(StrEnum):
 class ManageArguments(ManagementArguments):
     """Arguments of ``memory_manage``; those from ``content`` on say what an update changes."""
 
-    operation: Annotated[Operation, *one_of(Operation, name="operation"), Field(description="get, update or delete.")]
+    operation: Annotated[Operation, *one_of(Operation), Field(description="get, update or delete.")]
     memory_id: MemoryId
     content: Annotated[Content | None, Field(description="For update: the new text.")] = None
     scope: Annotated[
@@ -366,7 +365,7 @@ class ListAllArguments(ManagementArguments):
     """Arguments of ``memory_list_all``."""
 
     page: Annotated[int, Field(ge=1, description="Which page, from 1 on.")] = 1
-    per_page: Annotated[int, *whole_number("per_page", 1, 100, "How many memories a page has, 1 to 100.")] = 10
+    per_page: Annotated[int, *within(1, 100, "How many memories a page has, 1 to 100.")] = 10
 
 
 def memory_list_all(context: ToolContext, arguments: ListAllArguments) -> ToolOutput:

@@ -28,7 +28,7 @@ from memory_retrievers.tools.arguments import (
     Until,
     Where,
     at_most,
-    whole_number,
+    within,
 )
 from memory_retrievers.tools.responses import preview, respond
 from memory_retrievers.tools.tool import ToolContext, ToolOutput, compact_json
@@ -224,16 +224,12 @@ def _shown(result: Retrieved, level: ResponseLevel) -> Retrieved:
 class SceneArguments(ManagementArguments):
     """Arguments of ``scene``."""
 
-    chat_length: Annotated[
-        int, *whole_number("chat_length", 0, MOST_MESSAGES, "How many messages the chat has so far.")
-    ]
+    chat_length: Annotated[int, *within(0, MOST_MESSAGES, "How many messages the chat has so far.")]
     present: Annotated[_Names, Field(description="The names of the characters who are there now.")] = ()
     pov: Annotated[
         _Names, Field(description="Only what these characters know of, by their names; leave it out for everything.")
     ] = ()
-    budget: Annotated[
-        int, *whole_number("budget", 1, LARGEST_BUDGET, "How many tokens the block may have at most.")
-    ] = SCENE_BUDGET
+    budget: Annotated[int, *within(1, LARGEST_BUDGET, "How many tokens the block may have at most.")] = SCENE_BUDGET
     query: Annotated[
         str | None,
         Field(description="What the events should bear on where there is no room for all; leave it out for time."),

@@ -17,7 +17,7 @@ from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import MemoryFilter, ToolKinds
 from memory_retrievers.text.analysis import has_word
 from memory_retrievers.text.dates import just_before
-from memory_retrievers.tools.arguments import Content, Id, ManagementArguments, one_of, whole_number
+from memory_retrievers.tools.arguments import Content, Id, ManagementArguments, one_of, within
 from memory_retrievers.tools.responses import respond
 from memory_retrievers.tools.tool import ROOT, ToolContext, ToolOutput
 
@@ -174,15 +174,13 @@ class SessionArguments(ManagementArguments):
 
     action: Annotated[
         Action,
-        *one_of(Action, name="action", refusal="Unknown"),
+        *one_of(Action, refusal="Unknown"),
         Field(description="create a session, list all of them, or cleanup what is old in them."),
     ]
     session_id: Annotated[
         Id | None, Field(description="The session; leave it out to have a new id made, or to mean all sessions.")
     ] = None
-    max_age_days: Annotated[
-        int, *whole_number("max_age_days", 0, MOST_DAYS, "For cleanup: how many days a memory may be old.")
-    ] = 7
+    max_age_days: Annotated[int, *within(0, MOST_DAYS, "For cleanup: how many days a memory may be old.")] = 7
 
 
 _Outcome: TypeAlias = tuple[JsonObject, JsonObject, JsonObject]

@@ -22,10 +22,9 @@ from memory_retrievers.tools.arguments import (
     TierFilter,
     Until,
     Where,
-    fraction,
     narrowed,
     one_of,
-    whole_number,
+    within,
 )
 from memory_retrievers.tools.responses import CONTENT_PREVIEW, complete, preview, respond, rounded, text_of
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
@@ -126,7 +125,7 @@ class MemorySearchArguments(ManagementArguments):
     query: Annotated[
         str, AfterValidator(_not_blank), Field(description="What to look for, as a question or a few words.")
     ]
-    top_k: Annotated[int, *whole_number("top_k", 1, LARGEST_PAGE, "How many memories to return at most.")] = 10
+    top_k: Annotated[int, *within(1, LARGEST_PAGE, "How many memories to return at most.")] = 10
     memory_tier: TierFilter = None
     tags: TagsFilter = ()
     metadata: MetadataFilter = None
@@ -136,22 +135,20 @@ class MemorySearchArguments(ManagementArguments):
     content_type: ContentTypeFilter = None
     min_similarity: Annotated[
         float,
-        *fraction("min_similarity", "Only memories at least this similar to the query; not used by keyword search."),
+        *within(0.0, 1.0, "Only memories at least this similar to the query; not used by keyword search."),
     ] = 0.0
     search_mode: Annotated[
         SearchMode,
-        *one_of(SearchMode, name="search_mode"),
+        *one_of(SearchMode),
         Field(description="semantic compares meaning, keyword compares words, hybrid does both."),
     ] = SearchMode.SEMANTIC
-    keyword_weight: Annotated[float, *fraction("keyword_weight", "How much words count in a hybrid search.")] = 0.3
+    keyword_weight: Annotated[float, *within(0.0, 1.0, "How much words count in a hybrid search.")] = 0.3
     sort_by: Annotated[
         SortBy,
-        *one_of(SortBy, name="sort_by", aliases={"similarity": SortBy.RELEVANCE}),
+        *one_of(SortBy, aliases={"similarity": SortBy.RELEVANCE}),
         Field(description="What comes first: the most relevant, the most important, or the newest."),
     ] = SortBy.RELEVANCE
-    importance_weight: Annotated[
-        float, *fraction("importance_weight", "How much importance counts beside relevance.")
-    ] = 0.0
+    importance_weight: Annotated[float, *within(0.0, 1.0, "How much importance counts beside relevance.")] = 0.0
     scope: Annotated[str | None, Field(description="Where to look; leave it out for the usual place.")] = None
     include_child_scopes: Annotated[bool, Field(description="Whether to look below that place too.")] = False
     include_associations: Annotated[

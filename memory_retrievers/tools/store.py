@@ -26,7 +26,6 @@ from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.storage.drafts import means_same_day, says_again
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate
 from memory_retrievers.tools.arguments import (
-    Bounds,
     CategoryName,
     Content,
     ContentTypeName,
@@ -37,7 +36,7 @@ from memory_retrievers.tools.arguments import (
     Tags,
     ToolArguments,
     check_limits,
-    fraction,
+    within,
 )
 from memory_retrievers.tools.responses import (
     CONTENT_PREVIEW,
@@ -78,7 +77,7 @@ class StoreItem(ToolArguments):
         str | None, Field(min_length=1, max_length=1_000, description="Which agent stores it, if that matters.")
     ] = None
     ttl_seconds: Annotated[
-        Annotated[int, Bounds(name="ttl_seconds", low=0)] | None,
+        Annotated[int, *within(0, None)] | None,
         Field(description="After so many seconds it is gone; leave it out, or 0, for never."),
     ] = None
     category: CategoryName = Category.NOTE
@@ -88,7 +87,7 @@ class StoreItem(ToolArguments):
         bool, Field(description="Whether to store it even if it is known; if not, the known memory is given.")
     ] = False
     duplicate_threshold: Annotated[
-        float | None, *fraction("duplicate_threshold", "Refuse to store it if a memory is this similar, 0 to 1.")
+        float | None, *within(0.0, 1.0, "Refuse to store it if a memory is this similar, 0 to 1.")
     ] = None
 
     replaces: Annotated[

@@ -51,7 +51,7 @@ class SyncArguments(ManagementArguments):
 
     other_names: ClassVar[Mapping[str, str]] = {"validate": "validate_data"}
 
-    operation: Annotated[Direction, *one_of(Direction, name="operation"), Field(description="export or import.")]
+    operation: Annotated[Direction, *one_of(Direction), Field(description="export or import.")]
     scope: Annotated[
         str | None,
         Field(
@@ -66,7 +66,7 @@ class SyncArguments(ManagementArguments):
     ] = None
     kind: Annotated[
         SyncKinds | None,
-        *one_of(SyncKinds, name="kind"),
+        *one_of(SyncKinds),
         Field(
             description=(
                 "facts, episodes (with their messages), or all. Left out, an export has facts, and an import takes in "
@@ -79,7 +79,7 @@ class SyncArguments(ManagementArguments):
     data: Annotated[str | None, Field(description="For import: the text that an export gave, packed or not.")] = None
     merge_strategy: Annotated[
         MergeStrategy,
-        *one_of(MergeStrategy, name="merge_strategy"),
+        *one_of(MergeStrategy),
         Field(
             description=(
                 "For import, what to do with a memory whose id is there already: skip_duplicates keeps the old one, "

@@ -23,7 +23,7 @@ from memory_retrievers.tools.arguments import (
     Tags,
     ToolArguments,
     check_limits,
-    fraction,
+    within,
 )
 from memory_retrievers.tools.records import MemoryGetArguments, ended, findable
 from memory_retrievers.tools.responses import complete, respond, text_of
@@ -104,7 +104,7 @@ class MemorySetScoreArguments(ManagementArguments):
     """Arguments of ``memory_set_score``."""
 
     id: MemoryId
-    score: Annotated[float, *fraction("score", "How important it is from now on: 0 for not at all, 1 for most.")]
+    score: Annotated[float, *within(0.0, 1.0, "How important it is from now on: 0 for not at all, 1 for most.")]
     reason: Annotated[str, Field(max_length=1_000, description="Why.")] = "Manual override"
 
 

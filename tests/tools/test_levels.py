@@ -7,12 +7,12 @@ from levels import estimate_tokens
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import ResponseLevel
-from memory_retrievers.tools.arguments import ManagementArguments, one_of
+from memory_retrievers.models.memories import in_our_words
+from memory_retrievers.tools.arguments import ManagementArguments
 from memory_retrievers.tools.responses import preview, respond
 
 MINIMAL, STANDARD, FULL = ResponseLevel
 BY_LEVEL = SimpleNamespace(response_format="levels")
-READ, _ = one_of(ResponseLevel, name="response_level")
 
 
 def levels(minimal, standard, full, *, level, optional=()):
@@ -26,13 +26,16 @@ def test_there_are_three_levels():
 
 @pytest.mark.parametrize("given", ["full", " Full ", "FULL", ResponseLevel.FULL])
 def test_a_level_is_read_from_a_word_in_any_case(given):
-    assert READ.func(given) is FULL
+    assert ManagementArguments(response_level=given).response_level is FULL
 
 
 @pytest.mark.parametrize("given", ["invalid", "", "none", 3])
 def test_an_unknown_level_is_refused(given):
-    with pytest.raises(ValidationError, match=r"^Invalid response_level: .*Must be one of: minimal, standard, full$"):
-        READ.func(given)
+    with (
+        pytest.raises(ValidationError, match=r"^Invalid response_level: .*Must be one of: minimal, standard, full$"),
+        in_our_words(),
+    ):
+        ManagementArguments(response_level=given)
 
 
 @pytest.mark.parametrize(("level", "keys"), [(MINIMAL, 2), (STANDARD, 3), (FULL, 4)])
