@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from memory_retrievers.backends.sql.requests import under_way
@@ -128,11 +128,10 @@ def respond(
     full: Callable[[], JsonObject],
     *,
     plain: JsonObject | None = None,
-    optional: Collection[str] = (),
 ) -> ToolOutput:
     """The answer of a tool in the format that the host has chosen, with everything up to the level that was asked for.
 
-    A later value takes the place of an earlier one.
+    A later value takes the place of an earlier one; a key whose value is None is left out.
 
     Args:
         context: Says which format.
@@ -141,7 +140,6 @@ def respond(
         standard: The keys that ``standard`` and ``full`` add.
         full: Gives the keys that only ``full`` adds.
         plain: The plain object of specification §3.3; None if the tool has none, and answers by level always.
-        optional: Keys that are left out when their list or object is empty. A key whose value is None always is.
     """
     if plain is not None and context.response_format == "plain":
         return ToolOutput.of(plain)
@@ -151,13 +149,7 @@ def respond(
         shown |= standard
     if level is ResponseLevel.FULL:
         shown |= full()
-    return ToolOutput.of(
-        {
-            key: value
-            for key, value in shown.items()
-            if value is not None and not (key in optional and value in ([], {}))
-        }
-    )
+    return ToolOutput.of({key: value for key, value in shown.items() if value is not None})
 
 
 MOST_STILL_KNOWN: Final = 2  # messages, and facts, that an answer names beside what was deleted

@@ -219,7 +219,11 @@ def _response(
         context,
         arguments,
         {"success": True, "total_count": len(found)},
-        {"total": len(found), "results": brief, "wider_scopes": None if found else _elsewhere(context, arguments)},
+        {
+            "total": len(found),
+            "results": brief,
+            "wider_scopes": None if found else _elsewhere(context, arguments),
+        },
         lambda: {
             "results": [_whole(context, arguments, hit, accessed.get(hit.memory.key, hit.memory)) for hit in found],
             "search_metadata": {
@@ -230,22 +234,20 @@ def _response(
             },
         },
         plain={"results": results, "total": len(results)},
-        optional={"wider_scopes"},
     )
 
 
-def _elsewhere(context: ToolContext, arguments: MemorySearchArguments) -> list[JsonObject]:
-    """In which wider scopes the same search would find something, nearest first."""
-    if not context.allow_scopes or context.response_format == "plain":
-        return []
-    if arguments.response_level is ResponseLevel.MINIMAL:
-        return []
+def _elsewhere(context: ToolContext, arguments: MemorySearchArguments) -> list[JsonObject] | None:
+    """In which wider scopes the same search would find something, nearest first; None if in none, or nobody is told."""
+    is_minimal = arguments.response_level is ResponseLevel.MINIMAL
+    if is_minimal or not context.allow_scopes or context.response_format == "plain":
+        return None
     elsewhere: list[JsonObject] = []
     for scope, floor in wider_scopes(context, context.scope_named(arguments.scope), arguments.min_similarity):
         there = {"scope": context.shown(scope), "min_similarity": floor}
         if found := len(_find(context, arguments.model_copy(update=there))):
             elsewhere.append({"scope": there["scope"], "total_count": found})
-    return elsewhere
+    return elsewhere or None
 
 
 def _result(hit: FoundMemory, mode: SearchMode) -> JsonObject:

@@ -264,7 +264,7 @@ def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Sto
             "success": True,
             "memory_id": memory.id,
             "duplicate_of": duplicate_of,
-            "near": [{"id": each.id} for each in memory.near],
+            "near": [{"id": each.id} for each in memory.near] or None,
         },
         {
             "id": memory.id,
@@ -273,7 +273,7 @@ def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Sto
             "content": preview(text_of(memory), CONTENT_PREVIEW),
             "scope": context.shown(memory.scope),
             "associations_count": len(stored.associations),
-            "near": [{"id": each.id, "content": preview(each.fact, CONTENT_PREVIEW)} for each in memory.near],
+            "near": [{"id": each.id, "content": preview(each.fact, CONTENT_PREVIEW)} for each in memory.near] or None,
             "hint": hint if memory.near else None,
         },
         lambda: {
@@ -282,7 +282,6 @@ def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Sto
             "duplicate_analysis": stored.duplicates.to_object(context),
         },
         plain=brief if duplicate_of is None else brief | {"duplicate_of": duplicate_of},
-        optional={"near"},
     )
 
 

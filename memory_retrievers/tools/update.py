@@ -153,16 +153,16 @@ def memory_move(context: ToolContext, arguments: MoveArguments) -> ToolOutput:
     if failed and not moved:
         raise _nothing_moved(failed)
     sources = sorted({context.shown(memory.scope) for memory in moved})
+    left = _failed_items(failed) or None
     return respond(
         context,
         arguments,
         {"success": True},
-        {"moved_count": len(moved), "target_scope": context.shown(target), "failed_items": _failed_items(failed)},
+        {"moved_count": len(moved), "target_scope": context.shown(target), "failed_items": left},
         lambda: {
             "moved_items": [memory.id for memory in moved],
             "source_scope": sources[0] if len(sources) == 1 else sources,
         },
-        optional={"failed_items"},
     )
 
 

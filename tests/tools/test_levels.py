@@ -15,9 +15,9 @@ MINIMAL, STANDARD, FULL = ResponseLevel
 BY_LEVEL = SimpleNamespace(response_format="levels")
 
 
-def levels(minimal, standard, full, *, level, optional=()):
+def levels(minimal, standard, full, *, level):
     arguments = ManagementArguments(response_level=level)
-    return respond(BY_LEVEL, arguments, minimal, standard, lambda: full, optional=optional).artifact
+    return respond(BY_LEVEL, arguments, minimal, standard, lambda: full).artifact
 
 
 def test_there_are_three_levels():
@@ -50,15 +50,8 @@ def test_a_later_value_takes_the_place_of_an_earlier_one_where_it_stood():
 
 
 def test_what_is_none_is_left_out_and_what_is_merely_false_is_not():
-    answer = levels({"success": False, "count": 0}, {"note": "", "cause": None}, {}, level=STANDARD)
-    assert answer == {"success": False, "count": 0, "note": ""}
-
-
-def test_an_empty_list_stays_unless_its_key_is_optional():
-    parts = {"results": [], "hints": [], "extras": {}, "more": [1]}
-    assert levels({}, parts, {}, level=STANDARD) == parts
-    kept = levels({}, parts, {}, level=STANDARD, optional=("hints", "extras", "more"))
-    assert kept == {"results": [], "more": [1]}
+    answer = levels({"success": False, "count": 0}, {"note": "", "hints": [], "cause": None}, {}, level=STANDARD)
+    assert answer == {"success": False, "count": 0, "note": "", "hints": []}
 
 
 objects = st.dictionaries(st.sampled_from("abcdef"), st.none() | st.integers() | st.lists(st.integers()))

@@ -92,7 +92,9 @@ class MemoryManager:
     @property
     def importance(self) -> Importance:
         """The importance of memories: counts accesses, and rates memories by them or by hand."""
-        return Importance(self._store, settings=self.settings, writing=self._writing, read_only=self._is_read_only)
+        return Importance(
+            store=self._store, settings=self.settings, writing=self._writing, is_read_only=self._is_read_only
+        )
 
     def read_only(self) -> MemoryManager:
         """A manager of the same memories that refuses to write, and counts no accesses."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -37,21 +38,14 @@ def importance_of(access_count: int, days: float, *, max_accesses: int = 100) ->
     return round(RECENCY_WEIGHT * recency + FREQUENCY_WEIGHT * frequency, 4)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Importance:
     """Counts accesses and keeps importance in step with them."""
 
-    def __init__(
-        self,
-        store: MemoryStore,
-        *,
-        settings: ToolSettings,
-        writing: Callable[[], AbstractContextManager[MemoryStore]],
-        read_only: bool,
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._writing = writing
-        self._is_read_only = read_only
+    store: MemoryStore
+    settings: ToolSettings
+    writing: Callable[[], AbstractContextManager[MemoryStore]]  # the store, for one operation that writes
+    is_read_only: bool  # count nothing, and write nothing
 
     def access(self, memories: Sequence[AnyMemory], *, how: AuditType) -> list[AnyMemory]:
         """Count one access of each memory, and give them as they are now.
@@ -59,10 +53,10 @@ class Importance:
         Importance follows, unless it was set by hand. The audit takes one access per memory and way in so many seconds.
         One that is gone meanwhile is given back as it is; a read-only store counts nothing.
         """
-        if self._is_read_only or not memories:
+        if self.is_read_only or not memories:
             return list(memories)
-        now = self._store.now()
-        with self._writing() as store, store.transaction(*{memory.scope for memory in memories}):
+        now = self.store.now()
+        with self.writing() as store, store.transaction(*{memory.scope for memory in memories}):
             # 1. as they are now: somebody else may have counted meanwhile
             present = [store.ledger.get(scope=memory.scope, id=memory.id) for memory in memories]
             # 2. counted
@@ -73,7 +67,7 @@ class Importance:
                 _entry(how, old=before.importance, memory=after, at=now)
                 for before, after in zip((each for each in present if each is not None), accessed, strict=True)
             ]
-            spacing = timedelta(seconds=self._settings.access_log_rate_limit_seconds)
+            spacing = timedelta(seconds=self.settings.access_log_rate_limit_seconds)
             store.ledger.management.note(entries, spacing=spacing)
         counted = {memory.key: memory for memory in accessed}
         return [counted.get(memory.key, memory) for memory in memories]
@@ -89,7 +83,7 @@ class Importance:
         importance = importance_of(
             memory.access_count,
             (now - memory.last_accessed_at) / DAY,
-            max_accesses=self._settings.importance_max_accesses,
+            max_accesses=self.settings.importance_max_accesses,
         )
         return memory if importance == memory.importance else memory.model_copy(update={"importance": importance})
 
@@ -98,14 +92,14 @@ class Importance:
 
         It stays as it was stored until the first access, and as it was set by hand.
         """
-        now = self._store.now()
-        if self._is_read_only:
+        now = self.store.now()
+        if self.is_read_only:
             return self._followed(memory, now)
-        before = self._store.get(memory.id, scope=memory.scope)
+        before = self.store.get(memory.id, scope=memory.scope)
         after = self._followed(before, now)
         if after is before:
             return before
-        with self._writing() as store, store.transaction(memory.scope):
+        with self.writing() as store, store.transaction(memory.scope):
             after = self._followed(store.get(memory.id, scope=memory.scope), now)
             store.ledger.management.write_use([after])
         return after
@@ -124,7 +118,7 @@ class Importance:
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
             raise ValidationError(f"score must be between 0.0 and 1.0, not {score!r}")
         update = {"importance": float(score), "importance_pinned": True}
-        with self._writing() as store, store.transaction(memory.scope):
+        with self.writing() as store, store.transaction(memory.scope):
             before = store.get(memory.id, scope=memory.scope)
             after = before.model_copy(update=update)
             store.ledger.management.write_use([after])
@@ -137,7 +131,7 @@ class Importance:
 
     def clear(self, memory: AnyMemory) -> AnyMemory:
         """Return a memory to the importance that follows from its use."""
-        with self._writing() as store, store.transaction(memory.scope):
+        with self.writing() as store, store.transaction(memory.scope):
             before = store.get(memory.id, scope=memory.scope)
             after = self._followed(before.model_copy(update={"importance_pinned": False}), store.now())
             store.ledger.management.write_use([after])
