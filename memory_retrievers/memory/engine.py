@@ -70,14 +70,7 @@ class Engine:
         from memory_retrievers.ingestion.extractive import retold
         from memory_retrievers.tools.manager import MemoryManager
 
-        return MemoryManager(
-            self.store,
-            settings=self._parts.tools,
-            ingestion=self._parts.ingestion,
-            retrieval=self._parts.retrieval,
-            retold=retold,
-            read_only=self.read_only,
-        )
+        return MemoryManager(self.store, self._parts, retold=retold, read_only=self.read_only)
 
     @functools.cached_property
     def items(self) -> StoredItems:

@@ -37,7 +37,6 @@ from memory_retrievers.models.management import (
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import ForgottenMessages, parse_page_size
 from memory_retrievers.retrieval.request import check_length
-from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ToolSettings
 from memory_retrievers.storage.store import MemoryStore, Revision, affected_scopes
 from memory_retrievers.text.dates import shifted
 from memory_retrievers.tools.manager.importance import Importance
@@ -45,6 +44,7 @@ from memory_retrievers.tools.manager.search import open_memories, search
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import NewPassage, Vector, Vectors
+    from memory_retrievers.storage.options import ResolvedOptions
 
 
 WorkT = TypeVar("WorkT")
@@ -61,9 +61,7 @@ class MemoryManager:
 
     Args:
         store: Where the memories are.
-        settings: What the tools keep to.
-        ingestion: What counts as the same memory.
-        retrieval: How long a query may be, and whether open episodes are among the memories.
+        options: What the tools keep to, what counts as the same memory, and whether open episodes are among them.
         retold: Makes title and summary of an episode of the messages that are left.
         read_only: Refuse to write.
     """
@@ -71,16 +69,14 @@ class MemoryManager:
     def __init__(
         self,
         store: MemoryStore,
+        options: ResolvedOptions,
         *,
-        settings: ToolSettings,
-        ingestion: IngestionSettings,
-        retrieval: RetrievalSettings,
         retold: Callable[[Sequence[Message]], Mapping[str, object]],
         read_only: bool = False,
     ) -> None:
-        self.settings = settings
-        self.ingestion = ingestion
-        self._retrieval = retrieval
+        self.settings = options.tools
+        self.ingestion = options.ingestion
+        self._retrieval = options.retrieval
         self._retold = retold
         self._store = store
         self._ledger = store.ledger.management
