@@ -315,7 +315,7 @@ def new_file(target: Path, access: Access = PRIVATE) -> Iterator[IO[bytes]]:
         ConfigurationError: There is something of that name, be it a link, or it cannot be written.
         DiskFullError: There is no space left for it.
     """
-    name = _beside(target)
+    name = name_beside(target)
     try:
         with Folder(target.parent) as folder:
             _refuse_existing(folder, target)
@@ -355,7 +355,7 @@ def new_directory(directory: Path, *, becoming: str, access: Access = PRIVATE) -
     if os.path.islink(directory):  # noqa: PTH114 - the other one raises where a name is too long
         raise ConfigurationError(f"{directory} is a symbolic link, which is not followed: name the directory itself")
     directory = directory.resolve()
-    name = _beside(directory)
+    name = name_beside(directory)
     try:
         mode = _mode_of_empty(directory)
         make_directories(directory.parent, access)
@@ -402,6 +402,7 @@ def _not_plain(path: Path) -> ConfigurationError:
     )
 
 
-def _beside(path: Path) -> str:
+def name_beside(path: Path) -> str:
+    """A name that nothing else has for what becomes the file of this path once it is whole."""
     name = os.fsencode(path.name)[:100].decode("utf-8", "ignore")  # file systems count bytes
     return f".{name}.{secrets.token_hex(4)}.part"

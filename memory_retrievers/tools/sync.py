@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import os
-import secrets
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,7 +16,7 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from memory_retrievers.backends.files import PRIVATE, Folder, make_directories
+from memory_retrievers.backends.files import PRIVATE, Folder, make_directories, name_beside
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import iso
@@ -329,17 +328,17 @@ def write_file(path: Path, text: str, *, within: Path) -> int:
         ValidationError: It cannot be written.
     """
     content = text.encode()
-    beside = f".{path.name[:100]}.{secrets.token_hex(4)}"
+    part = name_beside(path)
     try:
         with _folder_of(path, within, make=True) as folder:
             try:
-                with folder.create(beside) as file:
+                with folder.create(part) as file:
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())  # or a power cut could leave an empty file under the name
-                folder.replace(beside, path.name)
+                folder.replace(part, path.name)
             finally:
-                folder.remove(beside)
+                folder.remove(part)
     except OSError as error:
         raise ValidationError(f"the file cannot be written: {error.strerror}") from error
     return len(content)

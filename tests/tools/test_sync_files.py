@@ -67,6 +67,13 @@ def test_a_packed_file_says_what_it_is(alice, keep, tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
+def test_a_file_has_a_name_as_long_as_a_file_system_takes(alice, keep, tmp_path):
+    keep(alice, "green tea", id="m1")
+    name = f"{'咖' * 83}.json"
+    sync(alice, "export", file_path=name)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
 def test_packed_data_in_an_answer_has_no_comment(alice, keep):
     keep(alice, "green tea")
     assert base64.b64decode(sync(alice, "export", compression=True)["data"], validate=True)[:2] == b"\x1f\x8b"
