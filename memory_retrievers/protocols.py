@@ -346,9 +346,6 @@ class ProfileFacts(Protocol):
             token_counter: Counts the tokens of a text.
         """
 
-    def to_dict(self) -> JsonObject:
-        """Return the facts as a JSON-ready dictionary."""
-
 
 class Recent(Protocol):
     """The newest memories of a scope."""
