@@ -62,13 +62,13 @@ def temporal_strength(first: AnyMemory, second: AnyMemory) -> float:
     return max(0.0, 1.0 - abs(first.created_at - second.created_at) / _DAY)
 
 
-def contextual_strength(first: AnyMemory, second: AnyMemory, *, root: str | None = None) -> float:
+def contextual_strength(first: AnyMemory, second: AnyMemory, *, root: str) -> float:
     """Tags, metadata and scopes in common, weighed 0.5, 0.3 and 0.2.
 
     Args:
         first: A memory.
         second: Another; their order does not matter.
-        root: The scope from which theirs are seen; None sees them whole.
+        root: The scope from which theirs are seen.
     """
     tags = len(set(first.tags) & set(second.tags)) / (max(len(first.tags), len(second.tags)) or 1)
     shared = first.metadata.keys() & second.metadata.keys()
@@ -77,16 +77,14 @@ def contextual_strength(first: AnyMemory, second: AnyMemory, *, root: str | None
     return min(1.0, TAG_WEIGHT * tags + METADATA_WEIGHT * same + SCOPE_WEIGHT * scopes)
 
 
-def strengths(
-    source: AnyMemory, target: AnyMemory, *, cosine: float, root: str | None = None
-) -> dict[AssociationType, float]:
+def strengths(source: AnyMemory, target: AnyMemory, *, cosine: float, root: str) -> dict[AssociationType, float]:
     """Every way in which ``source`` belongs to ``target``, with its strength; those of 0.1 or less are left out.
 
     Args:
         source: Only this one can be the cause.
         target: The other one.
         cosine: Of their vectors.
-        root: The scope from which theirs are seen; None sees them whole.
+        root: The scope from which theirs are seen.
     """
     if not may_associate(_seen(source.scope, root), _seen(target.scope, root)):
         return {}
@@ -104,9 +102,7 @@ def strengths(
     return {way: strength for way, strength in found.items() if strength > MIN_STRENGTH}
 
 
-def _seen(scope: str, root: str | None) -> str:
-    if root is None:
-        return scope
+def _seen(scope: str, root: str) -> str:
     return "." if scope == root else scope.removeprefix(f"{root}/")
 
 

@@ -28,11 +28,12 @@ def memory(id="a", *, scope="work", hours=0.0, tags=(), metadata=None):
     )
 
 
-def strengths(first, second, cosine, **options):
-    return {
-        str(way): round(strength, 4)
-        for way, strength in associate.strengths(first, second, cosine=cosine, **options).items()
-    }
+ELSEWHERE = "elsewhere"  # a root from which every scope is seen whole
+
+
+def strengths(first, second, cosine, root=ELSEWHERE):
+    found = associate.strengths(first, second, cosine=cosine, root=root)
+    return {str(way): round(strength, 4) for way, strength in found.items()}
 
 
 @tried_in_one(
@@ -103,8 +104,8 @@ def test_time_wears_off_within_a_day(hours, strength):
     ],
 )
 def test_context_is_tags_and_metadata_and_scopes(first, second, strength):
-    assert associate.contextual_strength(first, second) == pytest.approx(strength)
-    assert associate.contextual_strength(second, first) == pytest.approx(strength)
+    assert associate.contextual_strength(first, second, root=ELSEWHERE) == pytest.approx(strength)
+    assert associate.contextual_strength(second, first, root=ELSEWHERE) == pytest.approx(strength)
 
 
 def test_all_five_ways_at_once():
@@ -143,7 +144,7 @@ def test_what_is_a_tenth_or_less_is_nothing():
 def test_scopes_are_seen_from_the_root():
     first, second = memory(scope="user/alice/work"), memory("b", scope="user/alice/home")
     assert associate.contextual_strength(first, second, root="user/alice") == 0.0
-    assert associate.contextual_strength(first, second) == pytest.approx(0.2 * 2 / 3)
+    assert associate.contextual_strength(first, second, root=ELSEWHERE) == pytest.approx(0.2 * 2 / 3)
     one, other = memory(scope="user/alice/session/a"), memory("b", scope="user/alice/session/b")
     assert strengths(one, other, 0.9, root="user/alice") == {}
 
@@ -164,13 +165,15 @@ some_memory = st.builds(
 
 @given(some_memory, some_memory, st.floats(-1, 1.000001))
 def test_every_strength_is_above_a_tenth_and_at_most_one(first, second, cosine):
-    found = associate.strengths(first, second, cosine=cosine)
+    found = associate.strengths(first, second, cosine=cosine, root=ELSEWHERE)
     assert all(0.1 < strength <= 1 for strength in found.values())
 
 
 @given(some_memory, some_memory, st.floats(-1, 1))
 def test_all_but_the_cause_is_as_strong_from_either_side(first, second, cosine):
-    one, other = (associate.strengths(*pair, cosine=cosine) for pair in ((first, second), (second, first)))
+    one, other = (
+        associate.strengths(*pair, cosine=cosine, root=ELSEWHERE) for pair in ((first, second), (second, first))
+    )
     for found in (one, other):
         found.pop(AssociationType.CAUSAL, None)
     assert one == other
@@ -178,5 +181,5 @@ def test_all_but_the_cause_is_as_strong_from_either_side(first, second, cosine):
 
 @given(some_memory, some_memory, st.floats(-1, 1))
 def test_the_cause_is_never_the_strongest_way(first, second, cosine):
-    found = associate.strengths(first, second, cosine=cosine)
+    found = associate.strengths(first, second, cosine=cosine, root=ELSEWHERE)
     assert not found or max(found, key=found.get) is not AssociationType.CAUSAL
