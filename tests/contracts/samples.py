@@ -84,7 +84,7 @@ _numbers = itertools.count()
 
 def fresh_scope() -> str:
     """A scope that nobody has used."""
-    return f"fresh/{next(_numbers)}"
+    return f"fresh/{next(_numbers)}x"  # with a 0 behind it, which nothing below it has, it is none that comes later
 
 
 def fact(
