@@ -52,7 +52,7 @@ def checked_zone(name: object) -> str:
 
 
 class SaidInOurWords(BaseModel):
-    """Base of models whose making raises the package's ``ValidationError`` where a value breaks a rule."""
+    """Base of models whose making raises the package's ``ValidationError``; it names the options if one is unknown."""
 
     if not TYPE_CHECKING:  # which would know the fields no more
 
@@ -60,7 +60,9 @@ class SaidInOurWords(BaseModel):
             try:
                 super().__init__(**given)
             except pydantic.ValidationError as error:
-                raise ValidationError.from_pydantic(error) from error
+                known = type(self).model_fields
+                others = "" if given.keys() <= known.keys() else f"; {type(self).__name__} takes {', '.join(known)}"
+                raise ValidationError(f"{ValidationError.from_pydantic(error)}{others}") from error
 
         # as that of pydantic itself: what reads a file or a field of a model names the place of what is wrong
         __init__.__pydantic_base_init__ = True

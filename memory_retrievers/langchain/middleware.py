@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
 from typing import Annotated, ClassVar, Final, Literal, NotRequired, TypeAlias, TypeVar
 
-import pydantic
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
@@ -18,7 +17,7 @@ from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.runtime import Runtime
 from langgraph.typing import ContextT
 
-from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.ingestion.worker import Process, process_queue, recording, without_repeats
 from memory_retrievers.langchain.scope import ScopeSource, conversation_of, is_by_user, zone_of
 from memory_retrievers.langchain.turns import Recall, TurnMemory, going_on, is_summary
@@ -139,6 +138,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
 
     Raises:
         ConfigurationError: The arguments do not fit together, or the memory cannot render scenes.
+        ValidationError: An argument breaks a rule.
     """
 
     state_schema = MemoryState
@@ -146,8 +146,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
 
     def __init__(
         self,
-        *,
         memory: Memory,
+        *,
         scope: str | None = None,
         scope_from: ScopeSource | None = None,
         recall: Recall = "full",
@@ -186,23 +186,20 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
             budget=budget,
             chat_length=chat_length,
         )
-        try:
-            self._turn = TurnMemory(
-                memory=memory,
-                scope=scope,
-                scope_from=scope_from,
-                recall=recall,
-                episodic_limit=episodic_limit,
-                semantic_limit=semantic_limit,
-                detail=detail,
-                min_relevance=min_relevance,
-                max_tokens=max_tokens,
-                token_counter=token_counter,
-                process=process,
-                include_tools=include_tools,
-            )
-        except pydantic.ValidationError as error:
-            raise ConfigurationError(str(ValidationError.from_pydantic(error))) from error
+        self._turn = TurnMemory(
+            memory=memory,
+            scope=scope,
+            scope_from=scope_from,
+            recall=recall,
+            episodic_limit=episodic_limit,
+            semantic_limit=semantic_limit,
+            detail=detail,
+            min_relevance=min_relevance,
+            max_tokens=max_tokens,
+            token_counter=token_counter,
+            process=process,
+            include_tools=include_tools,
+        )
 
     def before_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object]:  # noqa: ARG002
         """See what is asked, and which messages are new to the thread."""

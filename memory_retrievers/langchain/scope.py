@@ -9,11 +9,12 @@ from typing import Annotated, Literal, Self, TypeAlias
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig, ensure_config
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import scopes
 from memory_retrievers.models.messages import Message, parse_conversation
+from memory_retrievers.settings import SaidInOurWords
 
 ScopeSource: TypeAlias = Callable[[RunnableConfig], str] | Literal["thread"]
 """Replacement of the chain: a function of the configuration, or ``"thread"`` for one memory per ``thread_id``."""
@@ -32,7 +33,7 @@ _THREAD_KEYS = ("thread_id",)
 _ZONE_KEY = "time_zone"
 
 
-class ScopedByConfig(BaseModel):
+class ScopedByConfig(SaidInOurWords):
     """The fields of everything whose scope may come from the configuration.
 
     Attributes:
@@ -125,10 +126,8 @@ def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | No
     raise ConfigurationError(
         "whose memory is this? Give the object a scope (scope='user/alice'), or invoke it with "
         f"config={{'configurable': {{'{key}': ...}}}} (looked for: {', '.join(keys)} in 'configurable' of the call and "
-        f"of the run around it, {beside}and the same keys in 'metadata' of the call, of the run around it and of its "
-        f"callbacks). Retrievers that call this one hand on metadata alone: invoke them in a chain, or with "
-        f"config={{'metadata': {{'{key}': ...}}}}. thread_id is used only with scope_from='thread': "
-        "a memory that is new in every thread remembers nobody."
+        f"of the run around it, {beside}and in 'metadata' of both and of its callbacks). Retrievers that call this one "
+        "hand on metadata alone: name it there, or in a chain. thread_id needs scope_from='thread', a memory a thread."
     )
 
 

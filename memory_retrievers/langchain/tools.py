@@ -116,8 +116,7 @@ class MemoryToolkit(ScopedByConfig, BaseToolkit):
     Raises:
         NotFoundError: There is no tool of a given name.
         ConfigurationError: The scope is outside the root, or a word is unknown.
-        ValidationError: The root is malformed.
-        pydantic.ValidationError: The scope is malformed, or ``scope_from`` is given as well.
+        ValidationError: The root or the scope is malformed, or ``scope_from`` is given as well.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")

@@ -703,13 +703,14 @@ def test_a_time_zone_that_nobody_knows_fails_as_loudly(memory, saying):
         ({"episodic_limit": -1}, "episodic_limit"),
         ({"max_tokens": -1}, "max_tokens"),
         ({"detail": "loud"}, "unknown detail"),
-        ({"placement": "middle"}, "placement must be 'tail' or 'system', not 'middle'"),
         ({"min_relevance": 2}, "min_relevance must be a number from 0 to 1, or 'auto', not '2'"),
     ],
 )
 def test_arguments_are_checked_when_the_middleware_is_made(memory, options, complaint):
-    with pytest.raises(ConfigurationError, match=complaint):
-        AgentMemoryMiddleware(memory=memory, **options)
+    with pytest.raises(ValidationError, match=complaint):
+        AgentMemoryMiddleware(memory, **options)
+    with pytest.raises(ConfigurationError, match="placement must be 'tail' or 'system', not 'middle'"):
+        AgentMemoryMiddleware(memory, placement="middle")
 
 
 # --- failures

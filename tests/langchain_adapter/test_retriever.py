@@ -1,4 +1,3 @@
-import pydantic
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
@@ -91,7 +90,7 @@ def test_what_is_of_less_relevance_is_left_out(memory):
         "Alice lives in Lyon",
         "Answer in metric units",
     ]  # a guideline stays
-    with pytest.raises(pydantic.ValidationError, match="min_relevance must be a number from 0 to 1, or 'auto'"):
+    with pytest.raises(ValidationError, match="min_relevance must be a number from 0 to 1, or 'auto'"):
         MemoryRetriever(memory=memory, scope="user/alice", min_relevance=2)
 
 
@@ -152,7 +151,7 @@ def test_a_filter_with_operators_filters_the_documents(memory):
     where = {"or": [{"metadata.bridges": {"gte": 3}}, {"metadata.bridges": 0}]}
     found = MemoryRetriever(memory=memory, scope="user/alice", where=where, k=9).invoke("Lyon")
     assert sorted(texts(found)) == ["Lyon has 0 bridges", "Lyon has 3 bridges"]
-    with pytest.raises(pydantic.ValidationError, match=r"where\.owner is no field"):
+    with pytest.raises(ValidationError, match=r"where\.owner is no field"):
         MemoryRetriever(memory=memory, scope="user/alice", where={"owner": "bob"})
 
 
@@ -180,8 +179,13 @@ def test_an_unknown_keyword_of_a_call_raises(memory, unknown):
 
 @pytest.mark.parametrize("mistake", [{"k": 0}, {"top_k": 3}, {"detail": "loud"}, {"category": "my hobby"}])
 def test_a_mistake_in_the_constructor_raises(memory, mistake):
-    with pytest.raises(pydantic.ValidationError, match=next(iter(mistake))):
+    with pytest.raises(ValidationError, match=next(iter(mistake))):
         MemoryRetriever(memory=memory, scope="user/alice", **mistake)
+
+
+def test_an_option_of_other_retrievers_is_answered_with_those_of_this_one(memory):
+    with pytest.raises(ValidationError, match=r"^search_kwargs: Extra.*; MemoryRetriever takes .*\bk\b"):
+        MemoryRetriever(memory=memory, scope="user/alice", search_kwargs={"k": 3})
 
 
 def test_the_configuration_names_the_scope_in_every_way_of_calling(retriever):
@@ -286,5 +290,5 @@ def test_the_live_memory_is_neither_shown_nor_dumped(memory):
 
 
 def test_no_memory_no_retriever():
-    with pytest.raises(pydantic.ValidationError, match="memory"):
+    with pytest.raises(ValidationError, match="memory"):
         MemoryRetriever(scope="user/alice")

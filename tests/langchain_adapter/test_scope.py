@@ -47,10 +47,9 @@ def test_without_a_scope_the_error_says_what_to_do(nameless):
     assert str(caught.value) == (
         "whose memory is this? Give the object a scope (scope='user/alice'), or invoke it with "
         "config={'configurable': {'user_id': ...}} (looked for: scope, user_id, langgraph_user_id, conversation_id in "
-        "'configurable' of the call and of the run around it, scope and user_id of LangGraph's context=, and the same "
-        "keys in 'metadata' of the call, of the run around it and of its callbacks). Retrievers that call this one "
-        "hand on metadata alone: invoke them in a chain, or with config={'metadata': {'user_id': ...}}. "
-        "thread_id is used only with scope_from='thread': a memory that is new in every thread remembers nobody."
+        "'configurable' of the call and of the run around it, scope and user_id of LangGraph's context=, and in "
+        "'metadata' of both and of its callbacks). Retrievers that call this one hand on metadata alone: name it "
+        "there, or in a chain. thread_id needs scope_from='thread', a memory a thread."
     )
 
 
@@ -86,19 +85,19 @@ def test_an_object_with_a_scope_looks_at_no_configuration(memory):
 
 
 def test_a_scope_is_checked_when_the_object_is_made(memory):
-    with pytest.raises(pydantic.ValidationError, match="scope 'user/' is malformed"):
+    with pytest.raises(ValidationError, match="scope 'user/' is malformed"):
         MemoryRetriever(memory=memory, scope="user/")
-    with pytest.raises(pydantic.ValidationError, match="scope must not be empty"):
+    with pytest.raises(ValidationError, match="scope must not be empty"):
         RetrieveMemoryTool(memory=memory, scope="")
 
 
 def test_a_scope_and_a_source_of_scopes_exclude_each_other(memory):
-    with pytest.raises(pydantic.ValidationError, match="give scope or scope_from, not both"):
+    with pytest.raises(ValidationError, match="give scope or scope_from, not both"):
         MemoryRetriever(memory=memory, scope="user/alice", scope_from="thread")
 
 
 def test_an_unknown_source_of_scopes_is_refused(memory):
-    with pytest.raises(pydantic.ValidationError, match="scope_from"):
+    with pytest.raises(ValidationError, match="scope_from"):
         MemoryRetriever(memory=memory, scope_from="session")
 
 

@@ -2,7 +2,6 @@
 
 import json
 
-import pydantic
 import pytest
 from langchain.agents import create_agent
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -111,7 +110,7 @@ def test_rules_that_no_call_could_follow_are_refused_at_once(memory, rules):
         MemoryToolkit(memory, scope="user/alice", **rules)
     with pytest.raises(ValidationError):
         MemoryToolkit(memory, root="..")
-    with pytest.raises(pydantic.ValidationError):
+    with pytest.raises(ValidationError):
         MemoryToolkit(memory, scope="user/alice", scope_from="thread")
 
 
