@@ -82,7 +82,8 @@ class MemoryStoreAdapter(BaseStore):
     Args:
         memory: The memory.
         scope: The scope of the empty namespace.
-        fields: The paths that are indexed when a put names none; ``$`` is the whole value as JSON.
+        fields: The paths that are indexed when a put names none; ``$`` is the whole value as JSON, or its text, if
+            that is all it has, under ``content``, ``text``, ``memory`` or ``data``.
         ttl: As for other LangGraph stores: ``default_ttl`` in minutes, ``refresh_on_read``. What has expired is not
             given any more; :meth:`sweep_ttl` removes it, and :meth:`start_ttl_sweeper` does so every
             ``sweep_interval_minutes``.
@@ -220,7 +221,9 @@ class MemoryStoreAdapter(BaseStore):
 
 def _indexed(value: Mapping[str, object], fields: Sequence[str | list[str]] | Literal[False]) -> list[str]:
     """The texts of the indexed fields that are not blank; what is beyond the most that have vectors is one text."""
-    found = (text for path in fields or () for text in get_text_at_path(value, path))
+    name, alone = next(iter(value.items())) if len(value) == 1 else ("", "")
+    whole = [alone] if name in {"content", "text", "memory", "data"} and isinstance(alone, str) else []
+    found = (text for path in fields or () for text in (path == "$" and whole) or get_text_at_path(value, path))
     texts = [text for text in found if text.strip()]
     return (
         [*texts[: MAX_ITEM_TEXTS - 1], "\n".join(texts[MAX_ITEM_TEXTS - 1 :])] if len(texts) > MAX_ITEM_TEXTS else texts

@@ -196,6 +196,22 @@ def test_its_text_are_the_indexed_fields(memory):
     assert memory.get("chosen", scope="app/memories/alice").fact == "Tea\ngreen\nhot"
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"content": "Alice lives in Lyon"}, "Alice lives in Lyon"),
+        ({"text": "Alice lives in Lyon"}, "Alice lives in Lyon"),
+        ({"lives in": "Lyon"}, '{"lives in": "Lyon"}'),
+        ({"content": {"city": "Lyon"}}, '{"content": {"city": "Lyon"}}'),
+    ],
+)
+def test_a_value_that_is_but_a_text_is_recalled_without_braces(memory, value, text):
+    store = MemoryStoreAdapter(memory, scope="app")
+    store.put(ALICE, "m1", value)
+    assert store.search(ALICE, query="Who lives in Lyon?")[0].value == value
+    assert memory.retrieve("Lyon?", scope="app/memories/alice").to_markdown() == f"## Semantic Memory\n- [note] {text}"
+
+
 @pytest.mark.parametrize("index", [False, ["missing"], [], ["blank"]])
 def test_what_is_not_indexed_is_kept_and_not_found(store, memory, index):
     value = {"content": "Alice lives in Lyon", "blank": " "}
