@@ -99,10 +99,9 @@ class ExplainedMemory:
 
     def _lines(self) -> Iterator[str]:
         near = "not among the candidates" if self.dense_rank is None else f"place {self.dense_rank}"
-        shared = ", ".join(self.words) or "none"
         by_words = "" if self.bm25_rank is None else f", place {self.bm25_rank}"
         yield f"  nearness: {near}, cosine {self.cosine:.3f}"
-        yield f"  words: {shared}{by_words}"
+        yield f"  words: {', '.join(self.words) or 'none'}{by_words}"
         for stage in self.stages:
             place = "" if stage.rank is None else f", place {stage.rank}"
             yield f"  {stage.name}: {stage.score:.4f}{place}"
@@ -139,7 +138,8 @@ class ExplainedRetrieval:
     def to_text(self) -> str:
         """Format the embedded text, then every memory with its stages, for people to read."""
         memories = [memory.to_text() for memory in (*self.semantic, *self.episodic)]
-        return "\n\n".join((f"Embedded: {one_line(self.embedded)}", *(memories or ["Nothing is returned."])))
+        nothing = f"Nothing is returned from the scope {self.scope}. scopes() and waiting_scopes() list others."
+        return "\n\n".join((f"Embedded: {one_line(self.embedded)}", *(memories or [nothing])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

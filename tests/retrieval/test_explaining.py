@@ -139,7 +139,9 @@ class TestExplain:
     def test_says_that_nothing_is_returned(self, open_memory):
         explained = open_memory().explain("basil", scope="c1")
         assert (explained.semantic, explained.episodic) == ((), ())
-        assert explained.to_text() == "Embedded: basil\n\nNothing is returned."
+        assert explained.to_text() == (
+            "Embedded: basil\n\nNothing is returned from the scope c1. scopes() and waiting_scopes() list others."
+        )
 
     def test_takes_what_retrieve_takes_and_refuses_what_it_refuses(self, open_memory):
         memory = open_memory()
