@@ -57,9 +57,9 @@ def _serve(
     model: ModelOptions = DEFAULTS,
 ) -> None:
     """Serve a store over HTTP until Ctrl-C: what is under way is finished, then the store is closed."""
-    from memory_retrievers import server
+    from memory_retrievers.server import ServerSettings, serve  # which may not be installed: before a store is made
 
-    rules = server.ServerSettings(
+    rules = ServerSettings(
         host=host,
         port=port,
         tokens=_tokens(tokens),
@@ -69,10 +69,10 @@ def _serve(
         requests_per_minute=requests_per_minute,
         allow_scopes=allow_scopes,
     )
-    rules.require_safe_address()  # before a store is made
+    rules.require_safe_address()
     options = store_options(model)
     memory = to_fill(store, embedder=model, options=options)
-    server.serve(memory, settings=rules, announce=lambda address: print_text(f"serving {store} at {address}"))
+    serve(memory, settings=rules, announce=lambda address: print_text(f"serving {store} at {address}"))
 
 
 def _tokens(file: Path | None) -> tuple[AccessToken, ...]:

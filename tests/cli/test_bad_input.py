@@ -127,3 +127,10 @@ def test_an_empty_variable_for_a_token_opens_no_server(refused, monkeypatch, tmp
         said = refused(command, *arguments, "--store", tmp_path / "store")
         assert f"{variable} holds no token: leave it away to let this machine in" in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_installed_is_missed_before_a_store_is_made(refused, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "memory_retrievers.server.app", raising=False)
+    assert 'pip install "memory-retrievers[server]"' in refused("serve", "--store", tmp_path / "store")
+    assert list(tmp_path.iterdir()) == []
