@@ -41,7 +41,8 @@ def main() -> None:
             try:
                 state = agent.invoke({"messages": [{"role": "user", "content": line}]}, config)
             except OpenAIError as error:  # what was said is kept all the same
-                print(f"-- no answer from {options.base_url or 'OpenAI'}: {error}. See to it, and say it again.")
+                where, why = options.base_url or "OpenAI", str(error).rstrip(".")
+                print(f"-- no answer from {where}: {why}. See to it, and say it again.")
             else:
                 print(state["messages"][-1].text)
 

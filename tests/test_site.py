@@ -117,3 +117,10 @@ def test_a_docstring_becomes_markdown_with_links_to_the_sections_that_are_told(m
         "See :meth:`~a.B.open` and ``x`` (specification §2.3, §9.9).", sections=frozenset({"2.3"})
     )
     assert told == "See `open` and `x` (specification [§2.3][s2-3], §9.9)."
+
+
+def test_a_model_is_not_shown_as_what_takes_anything(maker):
+    griffe = pytest.importorskip("griffe")
+    extensions = griffe.load_extensions(maker("roles").RolesAndSections)
+    package = griffe.load("memory_retrievers", search_paths=[ROOT], extensions=extensions)
+    assert "__init__" not in package["settings.RetrievalSettings"].all_members

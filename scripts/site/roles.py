@@ -1,4 +1,7 @@
-"""An extension of griffe: docstrings name things as Sphinx does, and cite the specification; both become Markdown."""
+"""An extension of griffe: docstrings name things as Sphinx does, and cite the specification; both become Markdown.
+
+A model's fields are told by its docstring: ``(**given: object)``, which is how it is made, tells a reader nothing.
+"""
 
 from __future__ import annotations
 
@@ -41,3 +44,7 @@ class RolesAndSections(griffe.Extension):
         """Change the docstring in place."""
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value, sections=self._sections)
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:  # noqa: ANN401 - likewise
+        """Leave out how the models are made whose errors are said in our words."""
+        pkg["settings.SaidInOurWords"].del_member("__init__")
