@@ -19,7 +19,8 @@ from typing import Final
 
 from memory_retrievers.ingestion import cues
 from memory_retrievers.models.messages import is_of_user
-from memory_retrievers.text.analysis import SMALL_TALK, STOP_WORDS, analyze
+from memory_retrievers.text.analysis import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyze
+from memory_retrievers.text.languages import COMMON_WORDS
 
 ELLIPTICAL: Final = 2  # a message of at most so many terms that say something answers the one before it
 BARE_LENGTH: Final = 40  # characters of a sentence that may be a scrap of one
@@ -79,8 +80,14 @@ _REACTION: Final = re.compile(
     r"|^(?!how about|what about).*\b(?:who|what|where|when|why|how|which)\b.*\?",
     re.IGNORECASE,
 )
-_ACKNOWLEDGES: Final = re.compile(rf"^(?:\w+ \w+|[^,;:]* [^,;:]*(?=\?)|{'|'.join(SMALL_TALK)})\W*$", re.IGNORECASE)
+_ASSENT: Final = "|".join(SMALL_TALK | SMALL_PHRASES)
+_ACKNOWLEDGES: Final = re.compile(rf"^(?:\w+ \w+|[^,;:]* [^,;:]*(?=\?)|{_ASSENT})\W*$", re.IGNORECASE)
 """What an assistant answers that names nothing, in two words or by asking for more: "Great choice!"."""
+_SAYS_HOW_IT_IS: Final = re.compile(
+    r"^\W*(?:an?|eine?|une?|una?) (?!.*\bones?\b)[^,.;:]+[.!]*$"
+    r"|^\W*(?:that|this|it)['’]s (?:\w+ )?(?-i:[a-z])\w+[.!]*$",
+    re.IGNORECASE,
+)
 _ASKING: Final = re.compile(r"(?:who|whose|what(?! if| about)|where|when|how(?! about)|which)\b.*\?", re.IGNORECASE)
 _DAY: Final = re.compile(
     r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tonight|tomorrow|weekend|\d{1,2}(?:st|nd|rd|th)"
@@ -299,6 +306,16 @@ class Sentence:
             return True
         return (self.corrects and self.is_about(earlier)) or self.says_anew(earlier)
 
+    def only_remarks_on(self, earlier: Sentence) -> bool:
+        """True if an assistant takes nothing back by it: it repeats what was told, or says how that is."""
+        if is_of_user(self.speaker) or earlier.text.endswith(("?", "？")) or self.says_anew(earlier):
+            return False
+        own = self.terms - COMMON_WORDS.keys()
+        if own and own <= earlier.terms:
+            return self.corrects == earlier.corrects
+        told = own.difference(*self._detail_terms.values())
+        return not self.corrects and bool((told and told <= earlier.terms) or _SAYS_HOW_IT_IS.match(self.text))
+
     def agrees_with(self, earlier: Sentence) -> bool:
         """True if it settles what an earlier sentence names already, as "Kafka it is" after "Yes, Kafka"."""
         if self.denies or not self.preferred or cues.WITHDRAWAL.search(self.text):
@@ -373,7 +390,7 @@ def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
                         (between <= LINKED and (said[each].takes_back or (scrap and said[each].is_bare)))
                         or said[each].may_undo(said[place])
                     )
-                    and not said[each].agrees_with(said[place])
+                    and not (said[each].agrees_with(said[place]) or said[each].only_remarks_on(said[place]))
                 )
     needed: list[frozenset[int]] = [frozenset()] * len(said)
     for place in reversed(range(len(said))):  # what is needed comes later, so it is known already

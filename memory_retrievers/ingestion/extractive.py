@@ -13,7 +13,8 @@ from memory_retrievers.ingestion import cues
 from memory_retrievers.ingestion.corrections import CLAUSE_END, WORDS_OF_CHAT, Sentence, needed_with, settled_last
 from memory_retrievers.models import SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
-from memory_retrievers.text.analysis import analyze, one_line
+from memory_retrievers.text.analysis import STOP_WORDS, analyze, one_line
+from memory_retrievers.text.languages import language_of
 from memory_retrievers.text.periods import PERIOD_WORDS, plain
 from memory_retrievers.text.summaries import sentences
 
@@ -39,7 +40,7 @@ _DETERMINERS: Final = frozenset(_BEFORE_NOUNS.split())
 _BEFORE_VERBS = """
 i we you he she they it who to let's i'll we'll you'll he'll she'll they'll i'd we'd i've we've nobody somebody someone
 everybody everyone anyone must may might shall can could will would should please not can't don't won't didn't couldn't
-did do does
+did do does im ive hes shes theyre thats theres dont cant didnt wont u r
 """
 _SUBJECTS: Final = frozenset(_BEFORE_VERBS.split())  # words that a verb follows
 
@@ -115,9 +116,10 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     undone = frozenset[str]().union(*(sentence.terms for place, sentence in enumerate(said) if needed[place]))
     best = max(phrases, key=lambda phrase: (phrases[phrase], undone.isdisjoint(analyze(phrase))), default="")
     clause = _clause_with(best, texts)
-    title = _headline(
-        clause if clause and (not _is_phrase(best) or _DENIED.search(clause) or _is_date(best, _BESIDE_DATES)) else best
-    )
+    needs_clause = not _is_phrase(best) or _DENIED.search(clause) or _is_date(best, _BESIDE_DATES)
+    words = (word.strip(_EDGES) for text in texts for word in text.casefold().split())
+    is_foreign = language_of(words, english=STOP_WORDS) is not None  # of which the rules for phrases know nothing
+    title = _headline(clause if clause and (needs_clause or is_foreign) else best)
     if not texts:  # what nobody takes back is what is still said in the end
         left = frozenset[str]().union(*(sentence.terms for place, sentence in enumerate(said) if not needed[place]))
         texts = [_run_within(said[place].text, left) for place in own]

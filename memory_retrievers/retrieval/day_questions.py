@@ -65,23 +65,27 @@ def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
 _PLANNING: Final = """
 have has got anything something everything things plan plans planned planning schedule scheduled calendar agenda
 appointment appointments diary due todo happening happen happens coming come upcoming on up remember remind need want
-wanted going else events event tasks task reminders next few days day within list look looking take care
-habe haben hab vor etwas geplant plan plane termin termine ansteht steht stehen kalender mache machen los gibt
-nachste nachsten nachster nachstes kommende kommenden kommendes tagen tage ende anfang mitte monatsende schon liegt
-frei verabredet programm free busy occupe libre
-prevu prevue prevus programme rendez vous fais faire dois jour chose quelque qu fin debut prochains prochaines
-on ce prochain prochaine proximo proxima viene
-tengo tenemos planes cita citas previsto programado pendiente hago hacer toca fin finales principios proximos proximas
+wanted going else events event tasks task reminders next few days day within list look looking take care doin gotta
+forget must habe haben hab vor etwas geplant plan plane termin termine ansteht steht stehen kalender mache machen los
+gibt nachste nachsten nachster nachstes kommende kommenden kommendes tagen tage ende anfang mitte monatsende schon liegt
+frei verabredet programm free busy occupe libre tun erledigt erledigen prevu prevue prevus programme rendez vous fais
+faire dois jour chose quelque qu fin debut prochains prochaines quoi truc trucs pasa on ce prochain prochaine proximo
+proxima viene tengo tenemos planes cita citas previsto programado pendiente hago hacer toca fin finales principios
+proximos proximas
 """
 _PLANNING_WORDS: Final = frozenset(_PLANNING.split()).union(NUMBERS, *(word.split() for word in DAYS_ON))
 _ASKS_FOR_PLANS: Final = re.compile(
     r"\b(?:(?:do|have|am|are|should|must|need|will|can|did) (?:i|we)|(?:i|we) (?:have|need|should|must)|anything"
-    r"|what'?s (?:on|up|due|going on|happening|planned|scheduled|coming|next)|is there|plans?|calendar|schedule|agenda"
-    r"|appointments?|on fait"
+    r"|(?:i|we) gotta|what's|is there|plans?|calendar|schedule|agenda|appointments?|on fait|c'est quoi|y a quoi"
     r"|(?:hab(?:e|en)?|bin|sind) (?:ich|wir)|steh(?:t|en)|liegt|geplant|mach(?:e|en) (?:ich|wir)|termine?|kalender"
-    r"|gibt es|was ist|ai-je|j'ai|prevu\w*|programme|fais|faire|rendez-vous|tengo|tenemos|planes|hay|hago|citas?)\b"
+    r"|gibt es|was ist|ist \w+ was|muss (?:ich|wir)|erledigt|que pasa"
+    r"|ai-je|j'ai|prevu\w*|programme|fais|faire|rendez-vous|tengo|tenemos|planes|hay|hago|citas?)\b"
 )
-_OF_WHAT_WAS: Final = re.compile(rf"\b{DID} (?:i|we)\b|(?<!\bon )\bfait\b|ました")
+_OF_NO_PLANS: Final = re.compile(
+    rf"\b{DID} (?:i|we)\b|(?<!\bon )\bfait\b|\b(?:(?:what'?s|is) the day|fur ein tag|que dia es)\b|ました"
+)
+"""What asks for what was, and for the day itself."""
+
 _CJK_PLANNING: Final = re.compile(
     r"安排|计划|計劃|行程|日程|打算|要做|有(?:什么|什麼|啥)?事|做什么|做什麼|有什么|有什麼|予定|スケジュール|何が|何か|何を"
 )
@@ -184,7 +188,7 @@ def asks_for_plans(text: str, *, says_little: Container[str]) -> bool:
     False
     """
     left = _WITHOUT_MARK.sub(r"\1's", plain(text))
-    if len(left) > _LONGEST_QUESTION or _ASKING.search(left) is None or _OF_WHAT_WAS.search(left):
+    if len(left) > _LONGEST_QUESTION or _ASKING.search(left) is None or _OF_NO_PLANS.search(left):
         return False
     if BEYOND_LATIN.search(left):
         return _CJK_PLANNING.search(left) is not None and not _CJK_BESIDE.sub("", left)

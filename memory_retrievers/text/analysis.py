@@ -35,22 +35,22 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 _SMALL_TALK = """
 afternoon alright awesome back bonjour bye care ciao christmas cool danke evening fine glad go going good goodbye got
 gracias grazie great greetings guten haha hallo happy hej hello help hey hi hmm hola joke later let lol lot luck maybe
-merci merry moin morgen morning much new nice night ok okay perfect please salut see soon sorry sounds start sure
-take talk tell thank thanks today tomorrow tonight tschüss wait welcome well wow yeah year yep yes
-abend achso aha alles bald bis bitte bitteschön dank dankeschön genau gern gerne gut gute guter hm ja klar leider nacht
-nee nein nochmal passt perfekt prima richtig schade schön servus spaß stimmt super tschau tschüs
-verstanden vielen weiter wunderbar
-adiós bien buen buena buenas bueno buenos chao claro descansa día días encantada encantado entendido estupendo exacto
-excelente genial gusto hasta igualmente luego muchas muchísimas noches perfecto saludos sí tardes vale
-accord ah beaucoup bientôt bon bonne bonsoir ça coucou d'accord exactement génial journée non nuit
-oui ouais parfait plaît plus revoir rien s'il soirée stp svp très va voilà volontiers
-obrigada obrigado olá prego
+merci merry moin morgen morning much new nice night ok okay perfect please salut see soon sorry sounds start sure take
+talk tell thank thanks today tomorrow tonight tschüss wait welcome well wow yeah year yep yes abend achso aha alles bald
+bis bitte bitteschön dank dankeschön genau gern gerne gut gute guter hm ja klar leider nacht nee nein nochmal passt
+perfekt prima richtig schade schön servus spaß stimmt super tschau tschüs verstanden vielen weiter wunderbar adiós bien
+buen buena buenas bueno buenos chao claro descansa día días encantada encantado entendido estupendo exacto excelente
+genial gusto hasta igualmente luego muchas muchísimas noches perfecto saludos sí tardes vale accord ah beaucoup bientôt
+bon bonne bonsoir ça coucou d'accord exactement génial journée non nuit oui ouais parfait plaît plus revoir rien s'il
+soirée stp svp très va voilà volontiers obrigada obrigado olá prego aww bcp bravo brb gm gn hahaha impressive jaja
+jajaja k kk lmao lovely mdr noted np omg oof ouch sup thx ty tysm yay yo yup
 """
 SMALL_TALK = frozenset(_SMALL_TALK.split())
 """Words of greetings, thanks, assent and farewell; a query of these and of stop words asks for nothing."""
 
 _SMALL_PHRASES = """
-guten_tag schönen_tag das_war's por_favor hasta_mañana de_nada claro_que_sí eso_es à_demain tout_à_fait
+guten_tag schönen_tag schönes_wochenende schönen_feierabend in_ordnung das_war's por_favor hasta_mañana de_nada
+claro_que_sí eso_es à_demain tout_à_fait
 好 好的 好吧 好啊 好了 嗯 嗯嗯 是 是的 对 对的 對 不 不是 不用 不用了 没有 谢谢 谢谢你 谢谢您 謝謝 多谢 感谢
 非常感谢 太好了 太棒了 很好 不错 明白 明白了 知道了 懂了 了解 收到 可以 可以的 行 没问题 沒問題 没事 没关系
 不客气 再见 再見 拜拜 晚安 早 早安 早上好 上午好 中午好 下午好 晚上好 你好 您好 大家好 哈哈 哈哈哈 继续 请继续

@@ -197,9 +197,6 @@ def said_again(talks: Sequence[str]) -> list[int]:
     A later one has every number, name and negation, and of the other words :data:`SAME_TALK` of the shorter one's; the
     same words in another order may say the reverse.
 
-    Args:
-        talks: What was said, oldest first; of longer ones nothing is compared.
-
     >>> said_again(["Where do I live? In Lyon.", "I moved to Nice.", "Tell me, where do I live? You live in Lyon."])
     [0]
     """

@@ -94,13 +94,7 @@ def passage_text(memory: AnyMemory, part: str) -> PassageText | None:
 
 
 def message_passage(message: Message, *, place: int = 0, otherwise: datetime | None = None) -> PassageText | None:
-    """Build the passage of a message; None if it has no visible text.
-
-    Args:
-        message: The message.
-        place: Its index in its episode, from 0.
-        otherwise: When it was said, if it has no time of its own.
-    """
+    """Build the passage of a message, said at ``otherwise`` if it tells no time; None if it has no visible text."""
     moment = message.timestamp or otherwise
     if moment is None or not indexed_line(message.content):
         return None

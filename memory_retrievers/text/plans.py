@@ -183,12 +183,7 @@ def recurs_on(text: str, asked: Sequence[Period]) -> bool:
 
 
 def days_behind(text: str, *, today: datetime) -> tuple[Period, ...]:
-    """The periods up to a day that a text names, "at the weekend" for the last that has begun.
-
-    Args:
-        text: The text.
-        today: Any moment of the day when it is said; its time zone is that of the days.
-    """
+    """The periods up to a day that a text names, as :func:`days_ahead`; "at the weekend" is the last that has begun."""
     if today.year == MINYEAR:  # of whoever knows no time: nothing lies behind the first day there is
         return ()
     day, left = midnight(today), plain(text[:_LOOKED_AT])
@@ -216,13 +211,7 @@ def names_relative_day(text: str) -> bool:
 
 
 def names_same_days(text: str, one: datetime, other: datetime) -> bool:
-    """True if a text means the same days on two days: "next Friday" in one week, "4 May" until that day has come.
-
-    Args:
-        text: The text.
-        one: Any moment of the one day.
-        other: Any moment of the other, in the same time zone.
-    """
+    """True if it means the same on two days of a time zone: "next Friday" in one week, "4 May" until it has come."""
     left = _without_habits(text)
     if (lasted := _LASTING.search(left)) and abs(other - one).days >= days_of("one", given(lasted)[-1]):
         return False

@@ -129,6 +129,29 @@ class TestTitle:
         talked = [*said("I am allergic to peanuts."), *said(answer, role="assistant")]
         assert fallback_title(talked) == "I am allergic to peanuts"
 
+    @tried_in_one(
+        "told, answer, title",
+        [
+            ("I need a new passport photo before Thursday.", "Before Thursday.", "Passport photo"),
+            ("The patent search came back clean.", "A great relief.", "Patent search"),
+            ("Penicillin vertrage ich nicht.", "Kein Penicillin.", "Penicillin vertrage ich nicht"),
+            ("The boiler leaks again.", "That's rough.", "The boiler leaks again"),
+            ("We sand six chairs.", "Eight chairs.", ""),
+            ("Buy the oak table.", "A cheaper one.", ""),
+            ("Call Marta.", "No Marta.", ""),
+        ],
+    )
+    def test_what_an_assistant_repeats_or_remarks_takes_nothing_back(self, told, answer, title):
+        assert fallback_title([*said(told), *said(answer, role="assistant")]) == title
+
+    @tried_in_one(
+        "told",
+        ["Mein Bruder Emil hat einen Bauernhof im Allgäu gekauft", "Ma sœur Claire ouvre une librairie à Nantes en mai",
+         "Die Waschmaschine ist schon wieder kaputt", "El perro de mi vecina se llama Bruno y ladra toda la noche"],
+    )  # fmt: skip
+    def test_in_other_languages_than_english_a_title_is_a_clause(self, told):
+        assert fallback_title(said(f"{told}.")) == told
+
     @pytest.mark.parametrize("answer", ["Noted, but cashews.", "Done, cashews.", "Never mind.", "No."])
     def test_what_may_be_taken_back_beside_it_is_not(self, answer):
         assert fallback_title([*said("I take peanuts."), *said(answer, role="assistant")]) == ""

@@ -59,7 +59,8 @@ def found(memory, query, **options):
 
 
 SMALL_TALK_ELSEWHERE = """nein danke|vielen Dank!|Guten Abend|ja, das ist gut|bis morgen|sí, por favor|muchas gracias|vale
-buenas noches|muy bien|oui, s'il te plaît|d'accord|non merci|à bientôt|c'est parfait|好的，谢谢！|早上好|明白了|はい、わかりました"""
+heyyy there|lol ok thx|k thanks|thanks sooo much|merci bcp|Ouch.|Bravo !|Danke, schönes Wochenende!|jaja vale|noted, thx
+Vielen Dank und schönen Tag noch!|buenas noches|muy bien|oui, s'il te plaît|d'accord|non merci|à bientôt|c'est parfait|好的，谢谢！|早上好|明白了|はい、わかりました"""
 
 
 @tried_in_one("said", re.split(r"[|\n]", SMALL_TALK_ELSEWHERE))
@@ -296,6 +297,7 @@ def test_the_running_maximum_lowers_nothing_and_falls(relevances):
         *("Where is the key?", "hello Alice", "thanks for the cello", "help me find my keys", "When do we meet?"),
         *("Good morning, where is it?", "what is on tomorrow?", "who was there tonight?", "yes, but when?", "how so?"),
         *("Was habe ich morgen?", "wo ist das gut", "¿Qué tengo mañana?", "Et demain, quand ?", "我住在哪里", "nickel"),
+        *("Wochenende?", "Was war am schönen Tag in Porto?", "Lott?", "thx! and the code?", "Is Ty allergic?", "Otto"),
     ],
 )
 def test_a_question_is_no_small_talk(query):
