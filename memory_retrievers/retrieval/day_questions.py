@@ -180,13 +180,7 @@ def asks_what_was_said(text: str, *, names_time: bool, says_little: Container[st
 
 
 def asks_for_plans(text: str, *, says_little: Container[str]) -> bool:
-    """Whether a question that names days ahead asks for what there is then, and has no words but such that say little.
-
-    >>> asks_for_plans("What do I have today?", says_little={"what", "do", "i", "today"})
-    True
-    >>> asks_for_plans("What should I cook today?", says_little={"what", "should", "i", "today"})
-    False
-    """
+    """Whether a question that names days ahead asks for what there is then, and nothing else in it says much."""
     left = _WITHOUT_MARK.sub(r"\1's", plain(text))
     if len(left) > _LONGEST_QUESTION or _ASKING.search(left) is None or _OF_NO_PLANS.search(left):
         return False
@@ -199,13 +193,7 @@ def asks_for_plans(text: str, *, says_little: Container[str]) -> bool:
 
 
 def asks_what_was_done(text: str, *, says_little: Container[str]) -> bool:
-    """Whether a question asks for what whoever asks did, and has no words but such that say little.
-
-    >>> asks_what_was_done("What did I do last week?", says_little={"what", "did", "do", "last"})
-    True
-    >>> asks_what_was_done("What did I buy last week?", says_little={"what", "did"})
-    False
-    """
+    """Whether a question asks for what whoever asks did, and has no words but such that say little."""
     left = _SPENDING_TIME.sub(r"\1\2 do", _WITHOUT_MARK.sub(r"\1's", plain(text)))
     if len(left) > _LONGEST_QUESTION or _OF_OTHERS.search(_OF_NOBODY.sub("", text)):
         return False

@@ -40,8 +40,11 @@ _SAYS_LITTLE: Final = _COMMON | PERIOD_WORDS | set(_NO_NAMES.split())
 _TELLS_TOO: Final = re.compile(r"[,;.!?] \S")  # "I have an appointment on Friday. Can you remind me?"
 _LOOKED_AT: Final = 1_000  # characters of a text that calls something off
 _CALLED_OFF: Final = re.compile(
-    r"\b(?:(?:cancel|resched|postpon|annul|aplaz|suspend|abgesag|absag|verschob|verleg|stornier|ausgefallen|deplac)\w*"
-    r"|(?:got|been|be|being|is|are|was|were) moved|moved to (?:the |next |this )?(?:\w+day|\d+\w*|tomorrow|later)"
+    r"\b(?:(?:cancel|resched|postpon|ann?ul|aplaz|suspend|abgesag|absag|(?:vor)?verschob|(?:vor)?verleg|stornier"
+    r"|ausgefallen|deplac|(?:est|sont|ete) supprim)\w*|(?:decal|repouss|avanc)e?e?s? (?:au?|jusqu|pour)"
+    r"|sag(?:e|t|en) (?:\w+ ){1,3}ab(?=[,.;!?]|\Z)|komm(?:t|en) erst|se (?:pasa|retrasa|cambia) (?:al?|hasta|para)"
+    r"|(?:got|been|be|being|is|are|was|were) moved"
+    r"|(?:moved|slip(?:s|ped)?|bumped) to (?:the |next |this )?(?:\w+day|\d+\w*|tomorrow|later|week|month)"
     r"|delayed|(?:called|put|calls) (?:it )?off|(?:is|are|was|'s) off(?= *(?:\W|now|because|since|then|after)|\Z)"
     r"|fell through|brought forward|pulled out|pushed (?:back|to)|scrapped|off sick|fallt (?:\w+ )?aus|gestrichen"
     r"|(?P<is_vague>(?:can'?t|can ?not|couldn'?t|won'?t|no longer|isn'?t|aren'?t|not) (?:\w+ )?(?:make|do|join|attend"
@@ -50,7 +53,10 @@ _CALLED_OFF: Final = re.compile(
     r"|(?:cambiado|cambiaron|cambio) (?:a|al|para))\b"
     r"|取消|改[到期成]|推[迟遲]|延期|不[去来來]了|[来來去]不了|中止|キャンセル|なくなった|来られない|行けな"
 )
-_CLAUSE_END: Final = re.compile(r"[.!?;,:\n]|\b(?:and|but|because|since|if|und|aber|weil|et|mais|y|pero)\b")
+_IT_IS: Final = re.compile(  # of what the words before it tell
+    r"\b(?:is|are|was|were|got|been|be|being|wird|wurden?|ist|sind|est|sont|ete|fue|esta)(?: \w+)? ?\Z"
+)
+_CLAUSE_END: Final = re.compile(r"(?<!\d)\.|[!?;,:\n]|\b(?:and|but|because|since|if|und|aber|weil|et|mais|y|pero)\b")
 _WEEK, _MONTH = timedelta(days=7), timedelta(days=31)
 _CLOSE: Final = timedelta(days=2)  # a plan for a weekend is one for each of its days, and one for a week is none
 
@@ -133,7 +139,9 @@ def called_off(text: str) -> tuple[set[str], int] | None:
     left = plain(text[:_LOOKED_AT])
     if (match := _CALLED_OFF.search(left)) is None:
         return None
-    clause = _CLAUSE_END.split(left[: match.start()])[-1] + _CLAUSE_END.split(left[match.end() :])[0]
+    clause = before = _CLAUSE_END.split(left[: match.start()])[-1]
+    if not (_named_in(before) and (_IT_IS.search(before) or _IT_IS.match(match[0].split()[0]))):
+        clause += _CLAUSE_END.split(left[match.end() :])[0]
     names = _named_in(clause)
     if BEYOND_LATIN.search(clause):  # of Chinese and Japanese every two characters are a term
         return names, 1

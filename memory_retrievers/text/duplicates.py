@@ -138,11 +138,9 @@ def contradicted(text: str, others: Sequence[tuple[str, float]], *, settings: In
 def contradictory(texts: Sequence[str], *, days: Sequence[Hashable] | None = None) -> list[list[int]]:
     """Group texts that may contradict each other by their words: the positions of each group, of two or more.
 
-    Args:
-        texts: Texts of facts; of longer ones than ``COMPARED_CHARACTERS``, and of what follows the first
-            ``COMPARED_TEXTS``, nothing is compared.
-        days: When each was told. One that tells a change, "User quit smoking", goes with what it has changed; of one
-            day they belong together. None compares no days.
+    Of longer texts than ``COMPARED_CHARACTERS``, and of what follows the first ``COMPARED_TEXTS``, nothing is compared.
+    With the days when each was told, one that tells a change, "User quit smoking", goes with what it has changed; of
+    one day they belong together.
 
     >>> contradictory(["User lives in Porto", "User likes tea", "User lives in Braga"])
     [[0, 2]]

@@ -89,7 +89,8 @@ _SHORT: Final = re.compile(
     rf"|(?<={_DAY_OF_LIST}, ...)|(?<={_DAY_OF_LIST} - ...)|(?<={_DAY_OF_LIST}[/,&-]...))"
     r"|\b(?:mon|tue|weds)(?=\s*(?:$|[,;.!?)]))"
     rf"|(?:(?<=\b(?:on|by) )|(?<=\b(?:next|this|last) )|(?<=\b(?:until|every) )){_SHORT_DAY}\b"
-    r"(?=[^\w ]|\s*$| (?:\d|(?:at|to|and|or|i|we|for|with|from|morning|afternoon|evening|night|lunch)\b))"
+    r"(?=[^\w ]|\s*$| (?:\d|(?:at|to|and|or|i|we|for|with|from|morning|afternoon|evening|night|lunch|my|his|our|so|but"
+    r"|cuz|because|if|when)\b))"
     rf"|\b{_SHORT_DAY}(?= (?:\d{{1,2}}(?::\d\d)? ?[ap]m|\d{{1,2}}:\d\d|(?:morning|afternoon|evening|night))\b)"
     r"|\b(?:mon|tues?|wed|thu)(?= (?:at|between|from|after|before) \d)"
 )

@@ -136,7 +136,7 @@ _TO: Final = r" ?(?:to|through|until|till|bis|a|au|al|hasta|-|–|and|und|et|y) 
 
 BEYOND_LATIN: Final = re.compile(r"[\u3040-\u9fff]")  # characters of Chinese and Japanese
 _DIGIT: Final = re.compile(r"\d")
-_DIGITS_OF_DAYS: Final = re.compile(r"\d{4}-\d\d-|\d(?:st|nd|rd|th|\.)|\b(?:le|el|dia) \d")
+_DIGITS_OF_DAYS: Final = re.compile(r"\d{4}-\d\d-|\d(?:st|nd|rd|th|\.)|\b(?:le|el|dia|au|al) \d")
 NAMES_OF_DAYS: Final = re.compile(
     rf"\b(?:{any_of(UNITS, WEEKDAYS, MONTHS, SEASONS, _LATIN_DAYS)}|(?:monats|jahres)ende|coming|upcoming|soon)\b"
 )
@@ -427,6 +427,10 @@ _OF_NEXT_YEAR: Final[Mapping[str, Resolve]] = {
 }
 _NTH: Final = rf"\d{{1,2}}(?:st|nd|rd|th|\.)(?:{_TO}\d{{1,2}}(?:st|nd|rd|th|\.))?"
 _BY_NUMBER: Final[Mapping[str, Resolve]] = {
+    (  # in the past tense, of a day to come
+        r"\b(?:(?:decale|deplace|reporte|repousse|avance)e?s? au|(?:se (?:pasa|mueve|cambia)|aplazad[oa]) al) "
+        r"(\d{1,2})\b(?! ?(?:h|:|%|euro))"
+    ): lambda match, today: next(_next_of(int(match[1]), today), None),
     (
         rf"\b(?:(?<!\bon the )(?<!\bby the )(?<!\bam )(?<!\bzum ){_NTH} (?:time(?!:? (?:\d|tb))|place|base|class|row"
         rf"|round|platz|klasse|rang|in the (?:league|table|race))"

@@ -293,6 +293,24 @@ def test_what_is_written_out_asks_as_what_is_not(question):
         *(("party mira", "die party ist abgesagt"), ("termin", "Termin verschoben auf den 8.")),
         *(("kurs", "Der Kurs fällt leider aus"), ("cena", "la cena se cancela"), ("diner", "le dîner est annulé")),
         *(("旅行", "旅行取消了"), ("会議", "会議は中止です")),
+        *(
+            ("operation", "Die Klinik hat die Operation auf den 22. April verschoben."),
+            ("klassentreffen", "Das Klassentreffen sage ich ab, da ist mir zu viel Trubel."),
+            ("klempner montag", "Der Klempner kommt erst am Mittwoch."),
+            ("zahnarzt", "Der Zahnarzt wurde auf den 2. März vorverlegt."),
+        ),
+        *(
+            ("dermato", "Le dermato a décalé au 8, même heure."),
+            ("réunion syndic", "La réunion avec le syndic est repoussée à jeudi."),
+            ("train brest", "Le train de vendredi est supprimé."),
+            ("cena", "Marisol ha anulado la cena."),
+            ("examen", "El examen se pasa al 21 de junio."),
+        ),
+        *(
+            ("release code freeze", "The release slips to the 19th, QA found a bug."),
+            ("book club jo", "Book club got bumped to next week, too many people away."),
+            ("dentist", "dentist got moved to the 12th same time cuz the doc is sick"),
+        ),
     ],
 )
 def test_what_is_cancelled_or_moved_is_called_off(plan, text):
@@ -316,6 +334,15 @@ def test_what_is_cancelled_or_moved_is_called_off(plan, text):
             ("trip coach", "The trip was lovely"),
         ),
         *(("dentist", "The dentist changed the colour of the door"), ("tom dinner", "Tom moved to Berlin years ago")),
+        *(
+            ("lou gym", "He slipped to the floor at the gym."),
+            ("vet", "I bumped into the vet at the market."),
+            ("anna dinner", "The gym was cancelled because Anna, the coach, has the flu."),
+            ("klempner montag", "Der Bäcker macht erst um neun auf, sagt der Klempner."),
+            ("timo grillen", "Ich sage Timo immer die Wahrheit, ab und zu."),
+            ("concert zaz", "J'ai supprimé le fichier du concert."),
+            ("cena marisol", "El vuelo se retrasa siempre."),
+        ),
     ],
 )
 def test_a_word_of_a_plan_alone_calls_nothing_off(plan, text):

@@ -169,6 +169,19 @@ def test_days_ahead_are_read_in_six_languages(text, expected):
     assert told(text) == [expected]
 
 
+@tried_in_one(
+    "text, days",
+    [
+        *(("Le dermato a décalé au 9, même heure", ["2026-03-09"]), ("El examen se pasa al 9", ["2026-03-09"])),
+        *(("La réunion est reportée au 9", ["2026-03-09"]), ("game this sat his uncle got tix", ["2026-03-07"])),
+        *(("On habite au 9 rue de Brest", []), ("J'ai avancé au niveau 9", []), ("La réunion est reportée au 9h", [])),
+        *(("this sat well with me", []), ("they next sat in a boat", [])),
+    ],
+)
+def test_what_is_moved_in_the_past_tense_is_on_a_day_to_come(text, days):
+    assert [since for since, _ in told(text)] == days
+
+
 @pytest.mark.parametrize("text", ["next Friday", "nächsten Freitag", "vendredi prochain", "el próximo viernes"])
 def test_the_next_friday_is_either_that_may_be_meant(text):
     assert [since for since, _ in told(text)] == NEXT_FRIDAY
