@@ -84,9 +84,8 @@ _ASSENT: Final = "|".join(SMALL_TALK | SMALL_PHRASES)
 _ACKNOWLEDGES: Final = re.compile(rf"^(?:\w+ \w+|[^,;:]* [^,;:]*(?=\?)|{_ASSENT})\W*$", re.IGNORECASE)
 """What an assistant answers that names nothing, in two words or by asking for more: "Great choice!"."""
 _SAYS_HOW_IT_IS: Final = re.compile(
-    r"^\W*(?:an?|eine?|une?|una?) (?!.*\bones?\b)[^,.;:]+[.!]*$"
-    r"|^\W*(?:that|this|it)['’]s (?:\w+ )?(?-i:[a-z])\w+[.!]*$",
-    re.IGNORECASE,
+    r"(?i)^\W*(?:an?|eine?|une?|una?) (?!.*\bones?\b)[^,.;:]+ [^,.;:]+[.!]*$"
+    r"|^\W*(?:that|this|it)['’]s (?:\w+ )?(?-i:[a-z])\w+[.!]*$"
 )
 _ASKING: Final = re.compile(r"(?:who|whose|what(?! if| about)|where|when|how(?! about)|which)\b.*\?", re.IGNORECASE)
 _DAY: Final = re.compile(
@@ -314,7 +313,9 @@ class Sentence:
         if own and own <= earlier.terms:
             return self.corrects == earlier.corrects
         told = own.difference(*self._detail_terms.values())
-        return not self.corrects and bool((told and told <= earlier.terms) or _SAYS_HOW_IT_IS.match(self.text))
+        if told and told <= earlier.terms:
+            return not self.corrects
+        return not self.corrects and own.isdisjoint(earlier.terms) and bool(_SAYS_HOW_IT_IS.match(self.text))
 
     def agrees_with(self, earlier: Sentence) -> bool:
         """True if it settles what an earlier sentence names already, as "Kafka it is" after "Yes, Kafka"."""

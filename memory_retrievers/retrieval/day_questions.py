@@ -76,9 +76,9 @@ proximos proximas
 _PLANNING_WORDS: Final = frozenset(_PLANNING.split()).union(NUMBERS, *(word.split() for word in DAYS_ON))
 _ASKS_FOR_PLANS: Final = re.compile(
     r"\b(?:(?:do|have|am|are|should|must|need|will|can|did) (?:i|we)|(?:i|we) (?:have|need|should|must)|anything"
-    r"|(?:i|we) gotta|what's|is there|plans?|calendar|schedule|agenda|appointments?|on fait|c'est quoi|y a quoi"
+    r"|(?:i|we) gotta|what's(?! (?:s?he|they|it|with)\b)|is there|plans?|calendar|schedule|agenda|appointments?"
     r"|(?:hab(?:e|en)?|bin|sind) (?:ich|wir)|steh(?:t|en)|liegt|geplant|mach(?:e|en) (?:ich|wir)|termine?|kalender"
-    r"|gibt es|was ist|ist \w+ was|muss (?:ich|wir)|erledigt|que pasa"
+    r"|gibt es|was ist|ist \w+ was|muss (?:ich|wir)|erledigt|que pasa|on fait|c'est quoi|y a quoi"
     r"|ai-je|j'ai|prevu\w*|programme|fais|faire|rendez-vous|tengo|tenemos|planes|hay|hago|citas?)\b"
 )
 _OF_NO_PLANS: Final = re.compile(

@@ -138,6 +138,7 @@ class TestTitle:
             ("The boiler leaks again.", "That's rough.", "The boiler leaks again"),
             ("We sand six chairs.", "Eight chairs.", ""),
             ("Buy the oak table.", "A cheaper one.", ""),
+            ("Book the pine table.", "An oak table.", ""),
             ("Call Marta.", "No Marta.", ""),
         ],
     )

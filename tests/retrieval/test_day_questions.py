@@ -72,7 +72,7 @@ def test_who_asks_for_what_there_is_on_a_day_asks_for_plans(text):
 OTHERWISE = """
 What did I do today?|What did we do this week?|Qu'est-ce que j'ai fait aujourd'hui ?|今日は何をしましたか？|我今天做了什么？
 whats today's date|What's the day today?|whats tomorrow in spanish|c'est quoi la météo demain ?|on fait quoi comme gâteau demain ?
-Was ist heute für ein Tag?|il y a quoi dans un cassoulet demain ?|Ist morgen was kaputt?|What should I cook today?|When is my dentist appointment?|Do I have a meeting with Tom tomorrow?|How are you today?
+What's he doing tomorrow?|what's she up to tomorrow|What's it today?|Was ist heute für ein Tag?|il y a quoi dans un cassoulet demain ?|Ist morgen was kaputt?|What should I cook today?|When is my dentist appointment?|Do I have a meeting with Tom tomorrow?|How are you today?
 Have a nice day today|See you tomorrow!|What's the weather like tomorrow?|Who is coming on Friday, Ana or Tom?
 Was soll ich heute kochen?|Wie wird das Wetter morgen?|¿Qué tiempo hace hoy?|今天天气怎么样？|明日の天気は？
 """
