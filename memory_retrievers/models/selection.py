@@ -206,13 +206,14 @@ class Layout:
     @cached_property
     def groups(self) -> NDArray[np.int64]:
         """Index of the memory that each passage belongs to, in the order of ``starts``, from 0; shape (n,)."""
-        return self.is_first.cumsum() - 1
+        import numpy as np  # here, so that importing the package loads no numpy
+
+        return np.arange(len(self.starts)).repeat(np.diff(self.starts, append=len(self.is_first)))
 
     @cached_property
     def is_message(self) -> NDArray[np.bool_]:
         """Mask of the passages that are a single message, shape (n,)."""
-        is_message: NDArray[np.bool_] = self.places != WHOLE
-        return is_message
+        return self.places != WHOLE  # type: ignore[no-any-return]
 
     @cached_property
     def has_messages(self) -> bool:
@@ -220,20 +221,10 @@ class Layout:
         return bool(self.is_message.any())
 
     @cached_property
-    def is_counted(self) -> NDArray[np.bool_]:
-        """Mask of the passages that say what their memory says: its messages, or all if it has none; shape (n,)."""
-        holding = self.groups[self.is_message]
-        has_messages = self.is_first[self.starts]
-        has_messages[:] = False
-        has_messages[holding] = True
-        return self.is_message | ~has_messages[self.groups]
-
-    @cached_property
     def is_next(self) -> NDArray[np.bool_]:
         """Mask of the passages, but for the first, that were said right after the one before them; shape (n - 1,)."""
         in_row = self.places[1:] == self.places[:-1] + 1
-        is_next: NDArray[np.bool_] = ~self.is_first[1:] & in_row & self.is_message[:-1]
-        return is_next
+        return ~self.is_first[1:] & in_row & self.is_message[:-1]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,9 +82,13 @@ def window_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
 
 def memory_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
     """BM25 of each memory as one text: of its messages, or its other passages if it has none; shape (m,), 0 or more."""
-    starts, is_counted = candidates.layout.starts, candidates.layout.is_counted
-    counts = np.add.reduceat(candidates.counts * is_counted, starts, axis=1)
-    lengths = candidates.kept("memories", lambda: np.add.reduceat(candidates.lengths * is_counted, starts))
+    starts, is_message = candidates.layout.starts, candidates.layout.is_message
+
+    def joined(values: Floats) -> Floats:
+        has_both = candidates.kept("both", lambda: np.logical_or.reduceat(is_message, starts) & ~is_message[starts])
+        return np.add.reduceat(values, starts, axis=-1) - values[..., starts] * has_both  # the first is the summary
+
+    counts, lengths = joined(candidates.counts), candidates.kept("memories", lambda: joined(candidates.lengths))
     return _bm25_of_joined(candidates, counts, lengths, settings, name="norms of memories")
 
 
