@@ -49,7 +49,7 @@ _FROM: Final = re.compile(
 def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
     """The periods from today on that a question names: as in :func:`days_ahead`, and what is coming up in two weeks."""
     day, left, found = midnight(today), plain(text), days_ahead(text, today=today)
-    if re.search(rf"\b{DID} (?:i|we)\b", left) and not _WRITTEN_YEAR.search(left):  # a date so far ahead has been
+    if found and re.search(rf"\b{DID} (?:i|we)\b", left) and not _WRITTEN_YEAR.search(left):  # so far ahead is past
         dates, too_far = days_ahead(text, today=today, by_clock=False), months_on(day.replace(day=1), MONTHS_AHEAD)
         found = tuple(each for each in found if each not in dates or each.since < too_far)
     if day.weekday() == _SUNDAY and _THIS_WEEK.search(left):  # nothing of this one is left to plan
@@ -169,14 +169,14 @@ def asks_what_was_said(text: str, *, names_time: bool, says_little: Container[st
         names_time: Whether it names a date or a period.
         says_little: Words that say little, without accents.
     """
-    if len(text) > _LONGEST_ABOUT_TALKS or _OF_OTHERS.search(text):
+    if len(text) > _LONGEST_ABOUT_TALKS:
         return False
-    if _WHERE_WE_STOPPED.search(text):
-        return True
-    words = {word for word in _LETTERS.findall(plain(text)) if word not in says_little}
-    if words.isdisjoint(_TALKING) or not _ASKS.search(text):
-        return False
-    return (names_time or not words.isdisjoint(_LAST)) and words <= _OF_TALKS
+    if not _WHERE_WE_STOPPED.search(text):
+        words = {word for word in _LETTERS.findall(plain(text)) if word not in says_little}
+        names_past = names_time or not words.isdisjoint(_LAST)
+        if words.isdisjoint(_TALKING) or not (names_past and words <= _OF_TALKS and _ASKS.search(text)):
+            return False
+    return not _OF_OTHERS.search(text)
 
 
 def asks_for_plans(text: str, *, says_little: Container[str]) -> bool:
@@ -195,11 +195,13 @@ def asks_for_plans(text: str, *, says_little: Container[str]) -> bool:
 def asks_what_was_done(text: str, *, says_little: Container[str]) -> bool:
     """Whether a question asks for what whoever asks did, and has no words but such that say little."""
     left = _SPENDING_TIME.sub(r"\1\2 do", _WITHOUT_MARK.sub(r"\1's", plain(text)))
-    if len(left) > _LONGEST_QUESTION or _OF_OTHERS.search(_OF_NOBODY.sub("", text)):
+    if len(left) > _LONGEST_QUESTION:
         return False
     if BEYOND_LATIN.search(left):
         left, found = _CJK_DONE.subn("", left)
-        return found > 0 and not _CJK_DAYS_BEHIND.sub("", _CJK_BESIDE.sub("", left))
-    words = _WORD.findall(left)
-    said = (word in _DOING_WORDS or word in PERIOD_WORDS or word in _LAST or word in says_little for word in words)
-    return _ASKS_WHAT_WAS_DONE.search(left) is not None and not _BOUNDS.search(left) and all(said)
+        is_asked = found > 0 and not _CJK_DAYS_BEHIND.sub("", _CJK_BESIDE.sub("", left))
+    else:
+        words = _WORD.findall(left)
+        said = (word in _DOING_WORDS or word in PERIOD_WORDS or word in _LAST or word in says_little for word in words)
+        is_asked = all(said) and _ASKS_WHAT_WAS_DONE.search(left) is not None and not _BOUNDS.search(left)
+    return is_asked and not _OF_OTHERS.search(_OF_NOBODY.sub("", text))

@@ -311,9 +311,9 @@ def _is_small_talk(text: str) -> bool:
 
 def _is_filler(part: str) -> bool:
     words = _PHRASES_WITHIN.sub("ok", part).split()
-    bare = [_CONTRACTED.sub("", _EDGES.sub("", word)) for word in words]
     if not _QUESTION_WORDS.isdisjoint(words):
         return False
+    bare = [_CONTRACTED.sub("", _EDGES.sub("", word)) for word in words]
     bare = [word if word in SMALL_TALK else _DRAWN_OUT.sub(r"\1\2", word) for word in bare]
     if all(not word or word in SMALL_TALK or word in STOP_WORDS for word in bare):
         return True
