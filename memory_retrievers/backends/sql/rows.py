@@ -14,6 +14,8 @@ from enum import StrEnum
 from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeVar
 
+from pydantic import BaseModel
+
 from memory_retrievers.backends.sql.connection import Connection, Dialect, Part
 from memory_retrievers.backends.sql.requests import OTHER_NOTES
 from memory_retrievers.errors import BackendError
@@ -37,7 +39,8 @@ from memory_retrievers.models.selection import ForgettingState
 from memory_retrievers.text.duplicates import text_hash
 
 ValueT = TypeVar("ValueT", bound=Value)
-_assign: Final = object.__setattr__
+_SLOTS: Final = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+_set_values, _set_names, _set_extra, _set_private = (vars(BaseModel)[slot].__set__ for slot in _SLOTS)
 
 UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 """What reading a damaged row ends in."""
@@ -74,10 +77,10 @@ def _decode_object(text: str) -> dict[str, Any]:
 def _record(kind: type[ValueT], values: dict[str, Any], names: set[str]) -> ValueT:
     """What ``Value.trusted`` makes of all fields, whose names are known beforehand; records share the set of these."""
     record = kind.__new__(kind)
-    _assign(record, "__dict__", values)
-    _assign(record, "__pydantic_fields_set__", names)
-    _assign(record, "__pydantic_extra__", None)
-    _assign(record, "__pydantic_private__", None)
+    _set_values(record, values)
+    _set_names(record, names)
+    _set_extra(record, None)
+    _set_private(record, None)
     return record
 
 
