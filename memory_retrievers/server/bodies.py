@@ -196,23 +196,6 @@ class AddMessageBody(Body):
     message: IfSaid[Message | None]
 
 
-class ProcessBody(Body):
-    """Whose messages are to become memories now; null is everybody's whom the token reaches."""
-
-    conversation_id: ConversationId | None = None
-    conversation: Conversation = None
-    flush: Annotated[bool, Field(description="All that wait, not only those that are due.")] = False
-    include_child_scopes: Annotated[bool, Field(description="Of what is due, also that of every scope below.")] = False
-
-    @model_validator(mode="after")
-    def _one_to_flush(self) -> Self:
-        if self.flush and self.conversation_id is None:
-            raise ValueError("flush needs a conversation_id: it ends what one scope holds")
-        if self.conversation is not None and not self.flush:
-            raise ValueError("conversation names what to flush: send flush as well")
-        return self
-
-
 def _until_first_mistake(info: FieldInfo) -> FieldInfo:
     """The same field; of a list that has many mistakes only the first is reported."""
     if get_origin(info.annotation) is not tuple:

@@ -20,7 +20,6 @@ from memory_retrievers.server.bodies import (
     AddMessageBody,
     Body,
     ContextBody,
-    ProcessBody,
     RecentBody,
     RememberBody,
     RetrieveBody,
@@ -111,22 +110,6 @@ async def add_message(body: AddMessageBody, request: CurrentRequest) -> Queued:
     """Put one message of a conversation into the queue."""
     scope, said = request.access.scope(body.conversation_id, writes=True), [body.message] if body.message else []
     return await request.run(partial(request.memory.add_messages, scope, said, conversation=body.conversation))
-
-
-@write_routes.post("/process", response_class=UTF8JSONResponse, responses=JSON)
-async def process(body: ProcessBody, request: CurrentRequest) -> Response:
-    """Turn what is due, or all that waits, into memories now; gives the report of what was made."""
-    memory, access = request.memory, request.access
-    if body.conversation_id is None:
-        access.require_writing()
-        work = partial(memory.process_due, access.root, include_child_scopes=access.root is not None)
-    else:
-        scope = access.scope(body.conversation_id, writes=True)
-        process_due = partial(memory.process_due, scope, include_child_scopes=body.include_child_scopes)
-        work = partial(memory.flush, scope, body.conversation) if body.flush else process_due
-    # a language model may take minutes for each, in which all others want their answers
-    report = await request.run(work, among=request.processing)
-    return request.make(lambda: UTF8JSONResponse(report.to_dict()))
 
 
 @write_routes.post("/remember", response_class=UTF8JSONResponse, responses=JSON)

@@ -14,7 +14,8 @@ MESSAGE = {"role": "user", "content": "Hello."}
 WRITES = {
     "add_message": {"message": MESSAGE},
     "add_messages": {"messages": [MESSAGE]},
-    "process": {},
+    "process_due": {},
+    "flush": {},
     "remember": {"facts": [{"fact": "x"}]},
     "forget_scope": {},
     "tools/memory_store": {"arguments": {"content": "x"}},
@@ -80,7 +81,7 @@ def test_a_token_to_read_cannot_write(guarded, memory):
     for route, fields in WRITES.items():
         answer = guarded.post(f"/api/v0/{route}", json=of_alice(**fields), headers=by(ALICE_READS))
         assert error_of(answer) == (403, "Forbidden")
-    everywhere = guarded.post("/api/v0/process", json={}, headers=by(ALICE_READS))
+    everywhere = guarded.post("/api/v0/process_due", json={}, headers=by(ALICE_READS))
     assert error_of(everywhere) == (403, "Forbidden")
     assert memory.stats() == before
 
@@ -109,11 +110,11 @@ def test_processing_everything_stays_within_the_root(guarded, memory):
     for token, scope in ((ALICE, "user/alice"), (ALICE, "user/alice/work"), (BOB, "user/bob")):
         guarded.post("/api/v0/add_messages", json={"conversation_id": scope, "messages": messages}, headers=by(token))
     bob_before = memory.stats("user/bob")
-    report = guarded.post("/api/v0/process", json={}, headers=by(ALICE)).json()
+    report = guarded.post("/api/v0/process_due", json={}, headers=by(ALICE)).json()["result"]
     assert {episode["scope"] for episode in report["episodes"]} <= {"user/alice", "user/alice/work"}
     assert memory.stats("user/bob") == bob_before
     assert memory.stats("user/alice/work").queued_messages < 6
-    guarded.post("/api/v0/process", json={}, headers=by(OPERATOR))
+    guarded.post("/api/v0/process_due", json={}, headers=by(OPERATOR))
     assert memory.stats("user/bob").queued_messages < 6
 
 

@@ -240,15 +240,15 @@ def test_a_receiver_that_does_not_take_its_answer_is_cut(memory):
 def test_conversations_at_which_a_language_model_works_hold_up_no_other_request(memory, monkeypatch):
     begun, done = threading.Semaphore(0), threading.Event()
 
-    def flush(*_):
+    def flush(*_, **__):
         begun.release()
         assert done.wait(PATIENCE)
         return Report()
 
     monkeypatch.setattr(type(memory), "flush", flush)
-    body = of_alice(flush=True)
+    body = of_alice()
     with served(memory) as server, asking(server) as sender, ThreadPoolExecutor(50) as many:
-        asked = [many.submit(sender.post, "/api/v0/process", json=body) for _ in range(50)]
+        asked = [many.submit(sender.post, "/api/v0/flush", json=body) for _ in range(50)]
         try:
             assert all(begun.acquire(timeout=PATIENCE) for _ in range(40))  # as many as there are threads
             with httpx.Client(base_url=sender.base_url, timeout=PATIENCE / 2) as other:  # while all of those wait
@@ -261,7 +261,7 @@ def test_conversations_at_which_a_language_model_works_hold_up_no_other_request(
 
 @pytest.mark.parametrize(
     ("method", "path", "body", "is_write"),
-    [("flush", "process", {"flush": True}, True), ("retrieve", "retrieve_memory", {"query": "otter"}, False)],
+    [("flush", "flush", {}, True), ("retrieve", "retrieve_memory", {"query": "otter"}, False)],
     ids=["a write", "a read"],
 )
 def test_a_request_that_outlasts_its_server_is_told_so(memory, monkeypatch, caplog, method, path, body, is_write):
@@ -325,14 +325,14 @@ def test_what_only_waits_for_a_thread_is_not_begun_once_its_server_ends(memory, 
         asked.append(self)
         return run(self, *args, **options)
 
-    def flush(*_):
+    def flush(*_, **__):
         course.append("begun")
         assert done.wait(PATIENCE)
         return Report()
 
     def ask():
         with asking(server) as client:
-            return error_of(client.post("/api/v0/process", json=of_alice(flush=True)))
+            return error_of(client.post("/api/v0/flush", json=of_alice()))
 
     monkeypatch.setattr(app, "_PROCESSING_THREADS", 1)
     monkeypatch.setattr(RequestContext, "run", counted)

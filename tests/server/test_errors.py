@@ -116,7 +116,7 @@ def test_a_failing_language_model_is_a_502_and_what_it_was_to_do_stays_due(clock
         serving(memory) as client,
     ):
         client.post("/api/v0/add_message", json=of_alice(message={"role": "user", "content": "Hello."}))
-        answer = client.post("/api/v0/process", json=of_alice(flush=True))
+        answer = client.post("/api/v0/flush", json=of_alice())
         assert error_of(answer) == (502, "LanguageModelError")
         assert memory.stats("user/alice").queued_messages == 1
 

@@ -20,8 +20,8 @@ def said(content, **fields):
 def test_a_message_is_queued_and_processed_into_an_episode(client, memory, timestamp):
     answer = client.post("/api/v0/add_message", json=of_alice(message=said("I sold the boat.", timestamp=timestamp)))
     assert answer.json() == {"accepted": 1, "queued": 1, "due": False}
-    assert client.post("/api/v0/process", json=of_alice()).json()["waiting"] == 1
-    report = client.post("/api/v0/process", json=of_alice(flush=True)).json()
+    assert client.post("/api/v0/process_due", json=of_alice()).json()["result"]["waiting"] == 1
+    report = client.post("/api/v0/flush", json=of_alice()).json()["result"]
     (episode,) = report["episodes"]
     assert episode["messages"] == [said("I sold the boat.", timestamp="2026-02-28T12:00:00Z")]
     assert memory.get(episode["id"], scope="user/alice").model_dump(mode="json") == episode
@@ -31,7 +31,7 @@ def test_a_message_is_queued_and_processed_into_an_episode(client, memory, times
 def test_messages_without_a_time_get_the_current_one_and_keep_their_order(client, memory):
     answer = client.post("/api/v0/add_messages", json=of_alice(messages=[said("One."), said("Two.")]))
     assert answer.json() == {"accepted": 2, "queued": 2, "due": False}
-    (episode,) = client.post("/api/v0/process", json=of_alice(flush=True)).json()["episodes"]
+    (episode,) = client.post("/api/v0/flush", json=of_alice()).json()["result"]["episodes"]
     assert [each["content"] for each in episode["messages"]] == ["One.", "Two."]
     assert episode["messages"][0]["timestamp"] == "2026-03-01T09:00:00Z"
 
@@ -49,7 +49,7 @@ def test_messages_of_the_chat_api_are_queued_and_those_without_a_text_are_not(cl
     assert client.post("/api/v0/add_messages", json=of_alice(messages=CHAT)).json()["accepted"] == 2
     asked = {"query": "boat", "in_prompt": [*CHAT, said("It rains.")]}
     assert client.post("/api/v0/retrieve_memory", json=of_alice(**asked)).status_code == 200
-    (episode,) = client.post("/api/v0/process", json=of_alice(flush=True)).json()["episodes"]
+    (episode,) = client.post("/api/v0/flush", json=of_alice()).json()["result"]["episodes"]
     assert [each["content"] for each in episode["messages"]] == ["I sold\nit.", "Well done."]
     assert [each["role"] for each in episode["messages"]] == ["Al", "assistant"]
     kept = {"summary": "A sale", "messages": CHAT}
@@ -64,22 +64,22 @@ def test_a_conversation_is_flushed_by_its_name_and_named_for_nothing_else(client
     for conversation in ("a", "b"):
         body = of_alice(conversation=conversation, message=said(f"In {conversation}."))
         assert client.post("/api/v0/add_message", json=body).json()["queued"] == 1
-    (episode,) = client.post("/api/v0/process", json=of_alice(conversation="b", flush=True)).json()["episodes"]
+    (episode,) = client.post("/api/v0/flush", json=of_alice(conversation="b")).json()["result"]["episodes"]
     assert (episode["conversation_id"], episode["scope"]) == ("b", "user/alice")
-    assert error_of(client.post("/api/v0/process", json=of_alice(conversation="b"))) == (422, "ValidationError")
+    assert error_of(client.post("/api/v0/process_due", json=of_alice(conversation="b"))) == (422, "ValidationError")
     unnamed = of_alice(conversation=" ", message=said("tea"))
     assert error_of(client.post("/api/v0/add_message", json=unnamed)) == (422, "ValidationError")
 
 
-def test_process_without_a_conversation_does_what_is_due_everywhere(client):
+def test_process_due_without_a_conversation_does_what_is_due_everywhere(client):
     for scope in ("user/alice", "user/carol"):
         messages = [said(f"Message {number}.", timestamp="2026-02-28T12:00:00Z") for number in range(6)]
         queued = client.post("/api/v0/add_messages", json={"conversation_id": scope, "messages": messages}).json()
         assert queued == {"accepted": 6, "queued": 6, "due": True}
-    report = client.post("/api/v0/process", json={"conversation_id": None, "flush": False}).json()
+    report = client.post("/api/v0/process_due", json={"conversation_id": None}).json()["result"]
     assert {episode["scope"] for episode in report["episodes"]} <= {"user/alice", "user/carol"}
     assert report["waiting"] < 12
-    assert error_of(client.post("/api/v0/process", json={"flush": True})) == (422, "ValidationError")
+    assert error_of(client.post("/api/v0/flush", json={})) == (422, "ValidationError")
 
 
 def test_remember_stores_episodes_and_facts_and_gives_them_complete(client, memory):
