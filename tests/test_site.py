@@ -57,7 +57,7 @@ def test_the_reference_describes_every_public_name_of_a_package(package):
 
 def test_the_reference_promises_that_no_part_may_be_brought_but_those_that_an_argument_takes():
     page = (ROOT / "docs" / "reference" / "protocols.md").read_text("utf-8")
-    brought = set(re.findall(r"protocols\.(\w+)$", page.partition("\n## What they are given")[0], re.MULTILINE))
+    brought = set(re.findall(r"^::: .*\.(\w+)$", page.partition("\n## What they are given")[0], re.MULTILINE))
     types = " ".join(str(annotation) for annotation in parts.StoreOptions.__annotations__.values())
     for module, alias in ((embeddings, "AnyEmbedder"), (language_models, "AnyLanguageModel"), (parts, "DenseEngine")):
         types = types.replace(alias, str(getattr(module, alias)))

@@ -15,7 +15,8 @@ from weakref import WeakValueDictionary
 from memory_retrievers.ingestion.pipeline import IngestionPipeline, noting
 from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.models.results import MAX_PAGE
-from memory_retrievers.protocols import Clock, Memory
+from memory_retrievers.protocols import Clock
+from memory_retrievers.retrieval.memory import Memory
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.conversations import SQLConversations

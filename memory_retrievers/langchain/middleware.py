@@ -24,9 +24,9 @@ from memory_retrievers.langchain.turns import Recall, TurnMemory, going_on, is_s
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import MEDIA
-from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.documents import profile_block
 from memory_retrievers.retrieval.markdown import NOTES, TAG, between_tags
+from memory_retrievers.retrieval.memory import Memory
 from memory_retrievers.retrieval.request import parse_zone
 from memory_retrievers.scene import PromptFormat, ScenePrompt
 from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings

@@ -17,9 +17,9 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from memory_retrievers.langchain.scope import ScopedByConfig, asked_in_run, zone_of
 from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.filters import Filters, MinRelevance, parse_moment
-from memory_retrievers.protocols import GivenMemory
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.documents import find_documents
+from memory_retrievers.retrieval.memory import GivenMemory
 from memory_retrievers.retrieval.request import parse_category, parse_relevance
 from memory_retrievers.retrieval.results import parse_detail
 from memory_retrievers.text.analysis import estimate_tokens

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from memory_retrievers.langchain.scope import ScopedByConfig, ScopeSource, asked_in_run, zone_of
 from memory_retrievers.models import JsonObject
-from memory_retrievers.protocols import GivenMemory, Memory
+from memory_retrievers.retrieval.memory import GivenMemory, Memory
 from memory_retrievers.tools.registry import REGISTRY, offered_tools
 from memory_retrievers.tools.tool import FAILURES, AnyTool, PolicyOptions, ToolChoice, ToolPolicy, failure
 

@@ -6,7 +6,6 @@ import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import pydantic
@@ -24,8 +23,8 @@ from memory_retrievers.models import DetailLevel, scopes
 from memory_retrievers.models.filters import MinRelevance, SearchOptions
 from memory_retrievers.models.messages import Message, is_of_user, parse_conversation
 from memory_retrievers.models.results import MAX_PAGE, parse_page_size
-from memory_retrievers.protocols import GivenMemory, Memory, Retrieved
 from memory_retrievers.retrieval.documents import documents
+from memory_retrievers.retrieval.memory import GivenMemory, Memory
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.text.analysis import estimate_tokens
@@ -97,12 +96,10 @@ class TurnMemory(ScopedByConfig):
         if self.recall == "none" or not query.strip():
             return ""
         query = asked_by(self.memory, query, said=in_prompt)
-        found = self._traced(query, scope=scope, in_prompt=in_prompt)
-        if known and isinstance(found, RetrievalResult):
-            found = replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))
+        found = self._traced(query, scope=scope, in_prompt=in_prompt).without_facts(known)
         return found.to_markdown(self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter)
 
-    def _traced(self, query: str, *, scope: str, in_prompt: Sequence[Message]) -> Retrieved:
+    def _traced(self, query: str, *, scope: str, in_prompt: Sequence[Message]) -> RetrievalResult:
         """Search as a retriever run below the run it happens in, so that tracers and callbacks see what was found."""
         run = get_callback_manager_for_config(ensure_config()).on_retriever_start(
             {"name": RUN_NAME}, query, name=RUN_NAME
@@ -119,7 +116,7 @@ class TurnMemory(ScopedByConfig):
             )
         return found
 
-    def _search(self, query: str, *, scope: str, in_prompt: Sequence[Message]) -> Retrieved:
+    def _search(self, query: str, *, scope: str, in_prompt: Sequence[Message]) -> RetrievalResult:
         are_facts_alone = self.recall == "facts"
         options: SearchOptions = {
             "episodic_limit": 0 if are_facts_alone else self.episodic_limit,

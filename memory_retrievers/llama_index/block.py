@@ -38,10 +38,10 @@ from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Report
-from memory_retrievers.protocols import GivenMemory, Retrieved
 from memory_retrievers.retrieval.markdown import notes
+from memory_retrievers.retrieval.memory import GivenMemory
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
-from memory_retrievers.retrieval.results import parse_detail
+from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.scene import PromptFormat, ScenePrompt
 from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SaidInOurWords, SceneSettings
 from memory_retrievers.text.analysis import estimate_scene_tokens, estimate_tokens
@@ -133,7 +133,7 @@ class LongTermMemoryBlock(SaidInOurWords, BaseMemoryBlock[str]):
     token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
     time_zone: Annotated[Zone, BeforeValidator(checked_zone)] = None
 
-    _recall: TurnRecall[Retrieved] = PrivateAttr(default_factory=lambda: TurnRecall(size_of))
+    _recall: TurnRecall[RetrievalResult] = PrivateAttr(default_factory=lambda: TurnRecall(size_of))
     _scenes: TurnRecall[str] = PrivateAttr(default_factory=lambda: TurnRecall[str](getsizeof))
     _scene_prompt: ScenePrompt[ChatMessage] = PrivateAttr()
     _shorter: Latest[tuple[str, str], tuple[_Shorter, int]] = PrivateAttr(
@@ -247,12 +247,12 @@ class LongTermMemoryBlock(SaidInOurWords, BaseMemoryBlock[str]):
         kept = self._shorter.get((scope_of(self.scope), content))  # two scopes may hold the same text
         return kept[0](room) if kept is not None and room > 0 else None
 
-    def _rendered(self, found: Retrieved, detail: DetailLevel | str) -> str:
+    def _rendered(self, found: RetrievalResult, detail: DetailLevel | str) -> str:
         text = found.to_markdown(detail, max_tokens=self.max_tokens, token_counter=self.token_counter)
         return notes(text, tag=self.name)
 
-    def _shortened(self, shown: Retrieved, retrieved: Callable[..., Retrieved], room: int) -> str | None:
-        def render(found: Retrieved) -> str:
+    def _shortened(self, shown: RetrievalResult, retrieved: Callable[..., RetrievalResult], room: int) -> str | None:
+        def render(found: RetrievalResult) -> str:
             return self._rendered(found, DetailLevel.NONE)
 
         def best(count: int) -> str:
@@ -285,7 +285,7 @@ class LongTermMemoryBlock(SaidInOurWords, BaseMemoryBlock[str]):
 
     def _retrieved(
         self, query: str, *, scope: str, in_prompt: Sequence[Message], limit: int | None = None, record: bool = True
-    ) -> Retrieved:
+    ) -> RetrievalResult:
         return self.memory.retrieve(
             asked_by(self.memory, query, said=in_prompt),
             scope=scope,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -40,9 +39,9 @@ from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message, is_of_user, parse_conversation
 from memory_retrievers.models.results import Report
-from memory_retrievers.protocols import GivenMemory, Memory, Retrieved
 from memory_retrievers.retrieval.documents import profile_block
 from memory_retrievers.retrieval.markdown import TAG, between_tags
+from memory_retrievers.retrieval.memory import GivenMemory, Memory
 from memory_retrievers.retrieval.request import asked_by, parse_relevance, parse_zone
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.settings import MAX_TOKENS, SaidInOurWords
@@ -138,7 +137,7 @@ class ConversationMemory(SaidInOurWords, BaseMemory):
     time_zone: Annotated[str | None, BeforeValidator(parse_zone)] = None
     handle: str | None = Field(default=None, repr=False)
 
-    _recall: TurnRecall[Retrieved] = PrivateAttr(default_factory=lambda: TurnRecall(size_of))
+    _recall: TurnRecall[RetrievalResult] = PrivateAttr(default_factory=lambda: TurnRecall(size_of))
     _own: AgentMemory | None = PrivateAttr(default=None)
     _asked: list[ChatMessage] = PrivateAttr(default_factory=list)
     _lock: threading.RLock = PrivateAttr(default_factory=threading.RLock)
@@ -318,10 +317,9 @@ class ConversationMemory(SaidInOurWords, BaseMemory):
         with going_on("nothing was recalled"):
             if asked.asks:
                 found = self._recall(self.scope, asked, partial(self._retrieved, in_prompt=in_prompt))
-                if isinstance(found, RetrievalResult):  # without the facts that are in the prompt anyway
-                    found = replace(found, semantic=tuple(hit for hit in found.semantic if hit.memory.id not in known))
-                shown = found.to_markdown(self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter)
-                block = between_tags(shown, tag=TAG)
+                shown = found.without_facts(known)  # they are in the prompt anyway
+                text = shown.to_markdown(self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter)
+                block = between_tags(text, tag=TAG)
         place = place_of(asked, recent) if self.placement == "tail" else None
         messages = [*recent]
         if block and place is not None:
@@ -329,7 +327,7 @@ class ConversationMemory(SaidInOurWords, BaseMemory):
         in_system = "\n\n".join(filter(None, (profile, "" if place is not None else block)))
         return [ChatMessage(role=MessageRole.SYSTEM, content=in_system), *messages] if in_system else messages
 
-    def _retrieved(self, query: str, *, in_prompt: Sequence[Message]) -> Retrieved:
+    def _retrieved(self, query: str, *, in_prompt: Sequence[Message]) -> RetrievalResult:
         memory = self._long_term()
         return memory.retrieve(
             asked_by(memory, query, said=in_prompt),

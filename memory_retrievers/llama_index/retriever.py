@@ -16,9 +16,9 @@ from memory_retrievers.llama_index.memory import asked_last
 from memory_retrievers.llama_index.turns import Scope, Zone, checked_scope, checked_zone, scope_of, zone_of
 from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.filters import Filters, MinRelevance, SearchOptions
-from memory_retrievers.protocols import Memory, checked_memory
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.documents import SCORE_KEYS, MemoryDocument, find_documents, parse_k
+from memory_retrievers.retrieval.memory import Memory, checked_memory
 from memory_retrievers.retrieval.request import parse_category, parse_relevance
 from memory_retrievers.retrieval.results import parse_detail
 from memory_retrievers.text.analysis import estimate_tokens

@@ -12,7 +12,7 @@ from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSp
 
 from memory_retrievers.llama_index.memory import asked_last
 from memory_retrievers.llama_index.turns import Scope, Zone, checked_scope, checked_zone, scope_of, zone_of
-from memory_retrievers.protocols import Memory
+from memory_retrievers.retrieval.memory import Memory
 from memory_retrievers.tools.registry import offered_tools
 from memory_retrievers.tools.tool import AnyTool, PolicyOptions, ToolChoice, ToolPolicy, run_tool
 

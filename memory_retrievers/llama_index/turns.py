@@ -30,8 +30,9 @@ from memory_retrievers.models.messages import (
     is_of_user,
     read_llama_index,
 )
-from memory_retrievers.protocols import Memory, Retrieved
+from memory_retrievers.retrieval.memory import Memory
 from memory_retrievers.retrieval.request import parse_zone
+from memory_retrievers.retrieval.results import RetrievalResult
 
 INSTRUCTIONS: Final = frozenset({MessageRole.SYSTEM, MessageRole.DEVELOPER})
 """The roles that instruct a model: they say nothing about the user, and the same in every conversation."""
@@ -283,7 +284,7 @@ class TurnRecall(Generic[ValueT]):
         self._recalled.drop(chat)
 
 
-def size_of(found: Retrieved) -> int:
+def size_of(found: RetrievalResult) -> int:
     """The approximate size of an answer in bytes: its memories as in a file, and half as much again for objects."""
     facts = sum(len(hit.memory.model_dump_json()) for hit in found.semantic)
     return (facts + sum(len(hit.memory.model_dump_json()) for hit in found.episodic)) * 3 // 2

@@ -14,10 +14,10 @@ from memory_retrievers.models.fields import iso
 from memory_retrievers.models.filters import SearchOptions
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import RetrievedMemory
-from memory_retrievers.protocols import Memory
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.excerpts import best_excerpts, excerpt_line, matched_turns
 from memory_retrievers.retrieval.markdown import PROFILE_TAG, between_tags, detailed_messages, message_line, shows_turns
+from memory_retrievers.retrieval.memory import Memory
 from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.text.analysis import estimate_tokens, one_line
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -56,6 +56,10 @@ class RetrievalResult:
     def __iter__(self) -> Iterator[RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]]:
         yield from self.semantic
         yield from self.episodic
+
+    def without_facts(self, ids: Collection[str]) -> RetrievalResult:
+        """The result without the facts with these ids."""
+        return replace(self, semantic=tuple(hit for hit in self.semantic if hit.memory.id not in ids))
 
     def to_markdown(
         self,

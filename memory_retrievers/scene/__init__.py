@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.protocols import Memory, scene_memory_of
+from memory_retrievers.retrieval.memory import Memory, require_scenes
 from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.settings import SceneSettings
 
@@ -45,7 +45,7 @@ class ScenePrompt(Generic[MessageT]):
             raise ConfigurationError(f"format must be 'block' or 'scene', not {self.format!r}")
         if isinstance(self.pov, str):
             raise ConfigurationError("pov must be a list of names, not one text")
-        scene_memory_of(self.memory)
+        require_scenes(self.memory)
         self.pov = tuple(self.pov)
 
     def render(self, messages: Sequence[MessageT], *, scope: str, query: str, budget: int | None = None) -> str:
@@ -57,7 +57,7 @@ class ScenePrompt(Generic[MessageT]):
             query: What events are to bear on where there is no room for all; a blank one lets time decide.
             budget: Tokens; None means the prompt's own.
         """
-        return scene_memory_of(self.memory).scene(
+        return self.memory.scene(
             scope,
             chat_length=self.chat_length(messages),
             present=() if self.present is None else self.present(messages),

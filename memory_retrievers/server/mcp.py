@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from memory_retrievers.errors import ConfigurationError, NotFoundError, error_object
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.management import Channel, acting_as
-from memory_retrievers.protocols import Memory
+from memory_retrievers.retrieval.memory import Memory
 from memory_retrievers.tools.registry import REGISTRY, offered_tools
 from memory_retrievers.tools.tool import AnyTool, ToolChoice, ToolOutput, ToolPolicy, run_tool
 

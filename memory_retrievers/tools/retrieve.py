@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from memory_retrievers.models import Category, DetailLevel, JsonObject, ResponseLevel
 from memory_retrievers.models.filters import MinRelevance, SearchOptions
-from memory_retrievers.protocols import Retrieved, scene_memory_of
 from memory_retrievers.retrieval.markdown import empty_block_text
+from memory_retrievers.retrieval.memory import require_scenes
 from memory_retrievers.retrieval.request import parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.settings import SCENE_BUDGET
@@ -214,11 +214,9 @@ def _ids(found: JsonObject, counted: Sequence[str]) -> str:
     return "\n".join(("## Ids", *lines)) if lines else ""
 
 
-def _shown(result: Retrieved, level: ResponseLevel) -> Retrieved:
+def _shown(result: RetrievalResult, level: ResponseLevel) -> RetrievalResult:
     """The result as its block is to show it: at the full level without cutting long facts."""
-    if level is ResponseLevel.FULL and isinstance(result, RetrievalResult):
-        return replace(result, fact_display_length=None)
-    return result
+    return replace(result, fact_display_length=None) if level is ResponseLevel.FULL else result
 
 
 class SceneArguments(ManagementArguments):
@@ -242,7 +240,8 @@ def scene(context: ToolContext, arguments: SceneArguments) -> ToolOutput:
 
     It leaves no trace, and counts no access.
     """
-    memory, scope = scene_memory_of(context.memory), context.scope_named(arguments.scope)
+    memory, scope = context.memory, context.scope_named(arguments.scope)
+    require_scenes(memory)
     block = memory.scene(scope, **arguments.model_dump(exclude={"scope", "response_level"}))
     return respond(
         context,

@@ -24,7 +24,7 @@ from memory_retrievers.models import AnyMemory, JsonObject, Origin, ResponseLeve
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import Channel, ToolKinds, acting_as
 from memory_retrievers.models.messages import Message
-from memory_retrievers.protocols import Memory, checked_memory
+from memory_retrievers.retrieval.memory import Memory, checked_memory
 from memory_retrievers.storage.tracing import Operation, observe
 from memory_retrievers.tools.arguments import (
     LEVEL_ARGUMENT,
