@@ -1,10 +1,10 @@
-"""A memory on a server, used like one in this process, and its memory tools, called by name."""
+"""A memory on a server, used like one in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Concatenate, Self
+from typing import Any, Concatenate
 from urllib.parse import quote
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
@@ -15,10 +15,8 @@ from memory_retrievers.models.memories import ANSWER_FIELDS, draft_of
 from memory_retrievers.server.bodies import MAX_REMEMBERED
 from memory_retrievers.server.methods import METHODS, PLAIN, PROCESSING, Method
 from memory_retrievers.server.transport import DEFAULT_TIMEOUT, Transport, is_seconds, understood
-from memory_retrievers.tools.registry import LocalToolbox
-from memory_retrievers.tools.tool import ToolContext
 
-__all__ = ["RemoteMemory", "RemoteToolbox"]
+__all__ = ["RemoteMemory"]
 
 
 def _remote(
@@ -209,47 +207,3 @@ class RemoteMemory(BaseMemory):
 def _sent(draft: Draft, replaces: str | None) -> JsonObject:
     fields = draft.model_dump(mode="json", exclude={"scope", *ANSWER_FIELDS}, exclude_none=True)
     return fields if replaces is None else {**fields, "replaces": replaces}
-
-
-class RemoteToolbox(LocalToolbox):
-    """All tools of the registry, on the memory of a server; answers as a ``LocalToolbox`` does.
-
-    Args:
-        url: Where the server is.
-        token: The bearer token; None sends none.
-        scope: Whose memory the tools work on; nothing a model says can leave it.
-        allow_scopes: Whether models may name scopes below it; the server has to allow that too.
-        timeout: Seconds to connect, to send, and between two pieces of an answer.
-        retries: How often a request is tried again at most.
-
-    Attributes:
-        memory: The memory of the server.
-
-    Raises:
-        ConfigurationError: The URL is not one, or a number is not positive.
-        ValidationError: The scope is malformed.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        token: str | None = None,
-        *,
-        scope: str,
-        allow_scopes: bool = False,
-        timeout: float = DEFAULT_TIMEOUT,
-        retries: int = 3,
-    ) -> None:
-        scopes.parse(scope)
-        self.memory = RemoteMemory(url, token, timeout=timeout, retries=retries)
-        super().__init__(ToolContext(memory=self.memory, root=scope, allow_scopes=allow_scopes))
-
-    def close(self) -> None:
-        """Close the connections."""
-        self.memory.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

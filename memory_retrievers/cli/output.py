@@ -14,14 +14,10 @@ from memory_retrievers.models import AnyMemory, JsonObject, ScopeStatistics, Sem
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.results import MemoryDiff
-from memory_retrievers.retrieval.explanations import ExplainedMemory, ExplainedRetrieval
 from memory_retrievers.text.analysis import for_terminals, json_for_terminals, one_line
 
 if TYPE_CHECKING:
     from memory_retrievers.storage.diagnosis import Diagnosis
-
-_BEFORE_STAGES: Final = ("kind", "rank", "dense", "bm25")
-_AFTER_STAGES: Final = ("fused", "before", "retrievability", "score", "memory")
 
 
 def print_json(value: JsonObject) -> None:
@@ -50,23 +46,6 @@ def print_line(text: str, *, err: bool = False) -> None:
 def shown_line(text: str) -> str:
     """The text on one line, for a terminal."""
     return one_line(for_terminals(" ".join(text.split())))
-
-
-def print_explained(explained: ExplainedRetrieval) -> None:
-    """Print the explanation of each memory's rank, without the stages that contributed nothing.
-
-    For another program that is one line each. On a terminal, where that many columns have no room, the stages follow
-    in a table of their own.
-    """
-    memories = [*explained.semantic, *explained.episodic]
-    stages = list(dict.fromkeys(stage.name for memory in memories for stage in memory.stages if stage.score))
-    if sys.stdout.isatty():
-        print_table((*_BEFORE_STAGES, *_AFTER_STAGES), [_explained(memory, ()) for memory in memories])
-        lines = [line for memory in memories for line in _stages(memory)]
-        print_table(("kind", "rank", "stage", "place", "given", "memory"), lines)
-    else:
-        headings = (*_BEFORE_STAGES, *(f"{name} score" for name in stages), *_AFTER_STAGES)
-        print_table(headings, [_explained(memory, stages) for memory in memories])
 
 
 def print_memories(memories: Sequence[AnyMemory]) -> None:
@@ -179,29 +158,6 @@ def _draw_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*map(Text, row))  # a Text is no markup
     Console().print(table)
-
-
-def _explained(memory: ExplainedMemory, stages: Sequence[str]) -> tuple[str, ...]:
-    given = {stage.name: f"{stage.score:.4f}" for stage in memory.stages}
-    return (
-        memory.kind,
-        str(memory.rank),
-        str(memory.dense_rank or "-"),
-        str(memory.bm25_rank or "-"),
-        *(given.get(name, "-") for name in stages),
-        f"{memory.fused_score:.6f}",
-        str(memory.rank_before_forgetting),
-        f"{memory.retrievability:.4f}",
-        f"{memory.score:.4f}",
-        memory.text,
-    )
-
-
-def _stages(memory: ExplainedMemory) -> list[tuple[str, ...]]:
-    """Table rows with a memory's stages other than 0; only the first names the memory."""
-    given = [(stage.name, str(stage.rank), f"{stage.score:.4f}") for stage in memory.stages if stage.score]
-    names = [(memory.kind, str(memory.rank), memory.text), *[("", "", "")] * len(given)]
-    return [(kind, rank, *each, text) for (kind, rank, text), each in zip(names, given, strict=False)]
 
 
 def _headline(memory: AnyMemory) -> str:

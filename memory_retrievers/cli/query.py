@@ -27,7 +27,6 @@ from memory_retrievers.cli.options import BUNDLED, PAIRS, EmbedderOptions, json_
 from memory_retrievers.cli.output import (
     print_answer,
     print_diff,
-    print_explained,
     print_json,
     print_memories,
     print_statistics,
@@ -112,7 +111,7 @@ def _retrieve(
     max_tokens: MaxTokens = None,
     as_json: AsJson = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show why each memory stands where it stands; with --json in full.")
+        bool, typer.Option("--explain", help="Show rank and score of each memory at every stage.")
     ] = False,
     ranking: Ranking = RANKING,
 ) -> None:
@@ -125,10 +124,7 @@ def _retrieve(
     with to_search(at.store, embedder=ranking, retrieval=ranking.settings()) as memory:
         if explain:
             explained = memory.explain(query, scope=at.scope, **options)
-            if as_json:
-                print_json(explained.to_dict())
-            else:
-                print_explained(explained)
+            print_answer(explained.to_dict() if as_json else explained.to_text())
             return
         result = memory.retrieve(query, scope=at.scope, **options, record=False)
     markdown = result.to_markdown(level, max_tokens=max_tokens) or empty_block_text(result, max_tokens)

@@ -1,11 +1,8 @@
 import json
-import re
-import sys
 
 import pytest
 
 from memory_retrievers import AgentMemory, RetrievalSettings
-from memory_retrievers.cli.output import print_explained
 
 SCOPE = "user/ines"
 
@@ -96,65 +93,29 @@ def test_tags_metadata_and_times_narrow_a_search_and_a_list(tmp_path, run):
         assert "Ruth keeps bees" not in run("list", *place, *asked)
 
 
-def test_the_reference_profile_lets_old_memories_fade(retrieve, table):
-    default = table(retrieve("the first meeting with Inès", "--explain"))
-    reference = table(retrieve("the first meeting with Inès", "--explain", "--profile", "reference"))
+def test_the_reference_profile_lets_old_memories_fade(retrieve):
+    asked = ("the first meeting with Inès", "--explain", "--json")
+    default, reference = json.loads(retrieve(*asked)), json.loads(retrieve(*asked, "--profile", "reference"))
 
     weight = RetrievalSettings().decay_weight
-    for line in default:
-        share = 1 - weight * (1 - float(line["retrievability"])) if line["kind"] == "episodic" else 1
-        assert float(line["score"]) == pytest.approx(float(line["fused"]) * share, abs=2e-4)
-    for line in reference:
-        assert float(line["score"]) == pytest.approx(
-            float(line["fused"]) / (2 / 61) * float(line["retrievability"]), abs=2e-4
-        )
+    for memory in [*default["semantic"], *default["episodic"]]:
+        share = 1 - weight * (1 - memory["retrievability"]) if memory["kind"] == "episodic" else 1
+        assert memory["score"] == pytest.approx(memory["fused_score"] * share, abs=2e-4)
+    for memory in [*reference["semantic"], *reference["episodic"]]:
+        assert memory["score"] == pytest.approx(memory["fused_score"] / (2 / 61) * memory["retrievability"], abs=2e-4)
 
 
-def test_explain_lists_every_hit_with_its_ranks(retrieve, table):
-    lines = table(retrieve("E-4071", "--explain", "--episodic-limit", 4, "--semantic-limit", 2))
+def test_explain_prints_every_hit_with_rank_and_score_at_every_stage(demo, retrieve):
+    output = retrieve("E-4071", "--explain", "--episodic-limit", 4, "--semantic-limit", 2)
+    raw = json.loads(retrieve("E-4071", "--explain", "--json", "--episodic-limit", 4, "--semantic-limit", 2))
 
-    assert [line["kind"] for line in lines] == ["semantic"] * 2 + ["episodic"] * 4
-    assert [line["rank"] for line in lines] == ["1", "2", "1", "2", "3", "4"]
-    assert lines[0]["bm25"] == "1"
-    assert {line["bm25"] for line in lines} > {"-"}
-    assert "E-4071" in lines[0]["memory"]
-
-
-def test_explain_tells_what_every_stage_gave(retrieve, table):
-    default = table(retrieve("E-4071", "--explain"))
-    reference = table(retrieve("E-4071", "--explain", "--profile", "reference"))
-
-    assert {"dense score", "bm25 score", "neighbour score", "before"} <= set(default[0])
-    assert default[0]["neighbour score"] == "-"  # facts have no neighbours
-    for line in reference:
-        given = float(line["dense score"]) + float(line["bm25 score"])
-        assert given == pytest.approx(float(line["fused"]), abs=2e-4)
-
-
-def test_explain_as_json_tells_the_same_in_full(retrieve, table):
-    raw = json.loads(retrieve("E-4071", "--explain", "--json"))
-    lines = table(retrieve("E-4071", "--explain"))
-
-    told = [*raw["semantic"], *raw["episodic"]]
-    assert [f"{memory['score']:.4f}" for memory in told] == [line["score"] for line in lines]
+    with AgentMemory.open(demo[0]) as memory:
+        explained = memory.explain("E-4071", scope=SCOPE, episodic_limit=4, semantic_limit=2)
+    assert output == f"{explained.to_text()}\n"
+    assert [line.strip() for line in output.splitlines() if "in the end" in line] == [
+        f"in the end: {each['score']:.4f}, place {each['rank']}" for each in (*raw["semantic"], *raw["episodic"])
+    ]
     assert raw["semantic"][0]["words"] == ["e-4071", "e", "4071"]
-
-
-def test_on_a_terminal_the_stages_have_a_table_of_their_own(demo, monkeypatch, capsys):
-    store, _ = demo
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    with AgentMemory.open(store) as memory:
-        print_explained(memory.explain("E-4071", scope=SCOPE, semantic_limit=1, episodic_limit=1))
-
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
-    ranks, stages = plain.split("kind")[1:]
-    assert ranks.split()[:7] == ["rank", "dense", "bm25", "fused", "before", "retrievability", "score"]
-    assert re.findall(r"^(semantic|episodic) ", ranks, flags=re.MULTILINE) == ["semantic", "episodic"]
-    assert stages.split()[:5] == ["rank", "stage", "place", "given", "memory"]
-    assert re.search(r"semantic +1 +dense +1 +0\.\d{4} +", stages)
-    assert re.search(r"\n +bm25 +1 +0\.\d{4} +\n", stages)
-    assert re.search(r"\n +window_dense +\d+ +0\.\d{4} +\n", stages)
 
 
 class TestExplainMissing:
@@ -195,9 +156,9 @@ class TestExplainMissing:
         assert line == "error: unknown profile 'best'; one of: default, light, reference"
 
 
-def test_explain_keeps_each_memory_on_its_line(tmp_path, run):
+def test_a_list_keeps_each_memory_on_its_line(tmp_path, run):
     run("remember", "--store", tmp_path, "--scope", "c1", "--fact", "bees\tand\nhoney")
-    output = run("retrieve", "bees", "--store", tmp_path, "--scope", "c1", "--explain")
+    output = run("list", "--store", tmp_path, "--scope", "c1")
 
     assert output.splitlines()[1].split("\t")[-1] == "bees and honey"
 

@@ -11,7 +11,7 @@ from llama_index.core.base.llms.types import ChatMessage
 
 from memory_retrievers import SceneEvent, langchain, llama_index
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.remote import RemoteToolbox
+from memory_retrievers.remote import RemoteMemory
 from memory_retrievers.tools.registry import REGISTRY, LocalToolbox
 from memory_retrievers.tools.tool import ToolContext
 
@@ -142,20 +142,20 @@ def test_every_tool_is_called_on_a_server_too():
 
 
 @pytest.mark.parametrize(("name", "arguments"), CALLS, ids=str)
-def test_a_remote_toolbox_answers_as_a_local_one(twin, served, tokens, name, arguments):
+def test_a_toolbox_on_a_server_answers_as_one_in_this_process(twin, served, tokens, name, arguments):
     expected = LocalToolbox(ToolContext(memory=twin, root=ALICE)).call(name, arguments)
-    with RemoteToolbox(served[1], tokens["writer"], scope=ALICE) as toolbox:
-        assert toolbox.call(name, arguments) == expected
+    with RemoteMemory(served[1], tokens["writer"]) as there:
+        assert LocalToolbox(ToolContext(memory=there, root=ALICE)).call(name, arguments) == expected
 
 
-def test_a_remote_toolbox_tells_the_scene_of_the_server(served, tokens):
+def test_a_toolbox_tells_the_scene_of_the_server(served, tokens):
     memory, url = served
     mara = {"message_ids": [3], "characters_involved": ["Mara"], "emotional_impact": {"Mara": "glad"}}
     memory.add_scene_events(ALICE, [SceneEvent(summary="Mara found the key", **mara)])
     memory.add_scene_events("user/bob", [SceneEvent(summary="A zebra won the race", **mara)])
     arguments = {"chat_length": 60, "present": ["Oren"], "query": "the key", "response_level": "full"}
-    with RemoteToolbox(url, tokens["reader"], scope=ALICE) as toolbox:
-        output = toolbox.call("scene", arguments)
+    with RemoteMemory(url, tokens["reader"]) as there:
+        output = LocalToolbox(ToolContext(memory=there, root=ALICE)).call("scene", arguments)
     assert output == LocalToolbox(ToolContext(memory=memory, root=ALICE)).call("scene", arguments)
     assert "Present: Oren\nEmotions: Mara glad\n\n[★★★] Mara found the key\n" in output.artifact["scene"]
     assert "zebra" not in output.content
