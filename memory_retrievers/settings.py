@@ -1,4 +1,4 @@
-"""All numeric settings of the package, each with its reason."""
+"""Settings of the package, each with its reason."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from memory_retrievers.models.fields import OWN_CATEGORY, Category
 from memory_retrievers.models.scenes import MOST_SHIFTS
 
 TOOLS_PREFIX: Final = "LLM_MEMORY_"
-"""What the names of the environment variables begin with that :class:`ToolSettings` reads."""
+"""Prefix of the environment variables that :class:`ToolSettings` reads."""
 
 QUERY_CHARACTERS: Final = 8_000
-"""Characters of a query at most, where no setting says otherwise."""
+"""Default maximum length of a query in characters."""
 
 POOL_SIZE: Final = 10
-"""Connections to a PostgreSQL database that a process keeps at most: ten processes fill a server as it comes."""
+"""Maximum number of connections of a process to a PostgreSQL database: ten processes fill a default server."""
 
 SNAPSHOT_BYTES: Final = 512 * 2**20
-"""Bytes that the snapshots of the scopes searched last take at most: of about 230,000 passages."""
+"""Default maximum size of the snapshots in memory, in bytes: about 230,000 passages."""
 
 
 @lru_cache(maxsize=64)
 def zone_of(name: str) -> tzinfo:
-    """The time zone of a checked name."""
+    """Return the time zone with a checked name."""
     return UTC if name == "UTC" else ZoneInfo(name)
 
 
 def checked_zone(name: object) -> str:
-    """The name of a time zone that this machine knows.
+    """Return the name of a time zone that this machine knows.
 
     Raises:
-        ValueError: It is none.
+        ValueError: This machine does not know the time zone.
     """
     try:
         zone_of(str(name))
@@ -52,7 +52,7 @@ def checked_zone(name: object) -> str:
 
 
 class SaidInOurWords(BaseModel):
-    """Base of models whose making raises the package's ``ValidationError``; it names the options if one is unknown."""
+    """Base of models whose constructor raises the package's ``ValidationError``, with the known options if one is unknown."""
 
     if not TYPE_CHECKING:  # which would know the fields no more
 
@@ -64,77 +64,76 @@ class SaidInOurWords(BaseModel):
                 others = "" if given.keys() <= known.keys() else f"; {type(self).__name__} takes {', '.join(known)}"
                 raise ValidationError(f"{ValidationError.from_pydantic(error)}{others}") from error
 
-        # as that of pydantic itself: what reads a file or a field of a model names the place of what is wrong
+        # as in pydantic: a file of settings, or a model with this as a field, names the path of what is wrong
         __init__.__pydantic_base_init__ = True
 
 
 class Checked(SaidInOurWords):
-    """Base of all settings: immutable, without fields other than its own, and checked when it is made.
+    """Base of all settings: immutable, validated, and without unknown fields.
 
     Raises:
-        ValidationError: A value breaks a rule, or there is no such field.
+        ValidationError: A value is invalid, or a field is unknown.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)  # tokens are among it
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)  # it may be a token
 
 
 class RetrievalSettings(Checked):
     """Settings of search, fusion, re-ranking and display.
 
-    ``RetrievalSettings()`` is the default, with a vector for every message; :meth:`light` has one for every episode,
-    and :meth:`reference` is the specified formula to the last digit.
+    ``RetrievalSettings()`` is the default, with a vector for every message. :meth:`light` has one for every episode.
+    :meth:`reference` computes the specified formula exactly.
 
     Attributes:
-        passages: What of an episode is searched: ``summary`` alone, or its single ``turns`` as well, each with speaker
-            and date. A message then costs the embedding of one more text when it is stored, and about 2.5 kB (a vector
-            of 384 numbers and its words). What is stored follows this setting; ``AgentMemory.reindex`` brings an
-            existing store to it.
-        fusion: How the lists become one: ``relative_score`` adds scores that are scaled over all that competes, with
-            the boosts below; ``rrf`` adds reciprocal ranks of two lists, as the specification does (§2.3).
-        dense_weight: What nearness counts against words; 0.5 is near the best on every kind of text measured.
-        window_weight: What a passage with its neighbours counts against the passage alone; ``relative_score`` only,
-            as are all weights that follow.
-        neighbour_weight: What the better of the two messages around a message adds: answers stand beside questions.
-        episode_weight: What the three best messages of its episode add.
-        episode_words_weight: What the words of its whole episode add.
-        speaker_weight: What it adds to be said by the one speaker whom the question names.
-        length_weight: What it adds to say more than others.
-        date_weight: What it adds to be of a date that the question names. Nothing is left out for its date.
-        time_weight: What a passage that names a time gains where the question asks when.
-        repetition_weight: Share of its score that an episode loses whose best message a newer one has word for word, as
-            a question that is asked again and again; 0 lets each stand by itself.
-        common_share: Words that stand in more than this share of the passages, such as the speakers' names, are left
-            out of what is embedded of a question; 1 leaves nothing out.
-        candidate_depth: How many candidates each list contributes (specification §2.3); with ``relative_score`` only
-            where more than ``exact_limit`` passages compete, else all do.
-        rrf_k: The constant of reciprocal rank fusion; 60 as in Cormack, Clarke and Büttcher (2009).
-        decay_weight: How strongly forgetting counts: ``final = fused × (1 − w × (1 − R))``. At 1 a half-forgotten
-            episode loses to anything on the candidate list, since the scale of RRF is flat; 0.05 lets the fresher
-            of two similar memories win and hides nothing (``memory-retrievers eval synthetic``).
-        whole_days: Count only whole days since the last review, as the specification does. Off, a memory from this
-            morning beats one from last night.
-        bm25_k1: Saturation of term counts. Memories are short: 0.9 finds more than the textbook's 1.2.
-        bm25_b: How strongly long texts are discounted; 0.4 for the same reason, instead of 0.75.
-        exact_limit: Up to so many passages that a search may see, all are measured exactly; beyond, an HNSW index
-            names the nearest if the store has one. Exact search takes about a fifth of a millisecond per 1,000, so that
-            no index is faster up to 50,000, and tens of thousands of searches at 150,000 have to earn what making one
-            costs (``benchmarks/wide.py``).
-        snapshot_bytes: Bytes of memory that the scopes searched last may take: their vectors and terms, about 2 kB a
-            passage. A scope that does not fit is read from the database with every search.
-        open_episodes: What is still queued is found as well, as turns of an open episode; ``relative_score`` only.
-        token_rerank: The first five of each kind, and the best messages, are ordered anew, word by word (late
-            interaction), if the embedder gives vectors of tokens, as the bundled one does: a message then takes another
-            kilobyte. ``relative_score`` only. What was stored without gets them in the background, after the first
-            search that finds some missing.
-        token_weight: What that adds, as a share of the best score; half of it to messages, and a tenth of it more where
-            words that are neighbours in the query stand near each other.
-        time_zone: Name of the time zone (IANA) whose days "today" and "next Friday" are, and the days that blocks tell.
-            What is stored is in UTC.
-        query_characters: A longer query is refused, so that nobody can keep a search busy with words: 8,000 characters
-            are four pages. Where a framework gives a user's message for the query, its beginning and end of together
-            so many characters are asked.
-        fact_display_length: Longer facts are cut with ``…`` in markdown; None shows facts as specified: whole, and
-            counting the conversations they are from even if there are none.
+        passages: What is searched of an episode: its ``summary`` alone, or its single ``turns`` as well, each with
+            speaker and date. Each message then costs one more text to embed when it is stored, and about 2.5 kB (a
+            vector of 384 numbers and its words). What is stored follows this setting; ``AgentMemory.reindex`` converts
+            an existing store.
+        fusion: How the ranked lists are combined. ``relative_score`` adds scores that are scaled over all candidates,
+            and the boosts below; ``rrf`` adds the reciprocal ranks of two lists, as specified (§2.3).
+        dense_weight: Weight of vector similarity against BM25; 0.5 is near the best on every kind of text measured.
+        window_weight: Weight of a passage with its neighbours against the passage alone. This and all weights that
+            follow apply to ``relative_score`` only.
+        neighbour_weight: Weight of the better of the two messages next to a message: answers stand next to questions.
+        episode_weight: Weight of the three best messages of its episode.
+        episode_words_weight: Weight of the words of its whole episode.
+        speaker_weight: Weight of a message by the only speaker that the query names.
+        length_weight: Weight of a longer text.
+        date_weight: Weight of a date that the query names. No passage is excluded because of its date.
+        time_weight: Weight of a passage that names a time, if the query asks when.
+        repetition_weight: Share of its score that an episode loses if a newer episode repeats its best message word
+            for word, such as a question that is asked again and again; 0 changes nothing.
+        common_share: Words in more than this share of the passages, such as the names of the speakers, are removed
+            from the query before it is embedded; 1 removes none.
+        candidate_depth: Number of candidates from each list (specification §2.3). With ``relative_score`` it applies
+            only above ``exact_limit`` passages; below, all passages are candidates.
+        rrf_k: Constant of reciprocal rank fusion; 60 as in Cormack, Clarke and Büttcher (2009).
+        decay_weight: Weight of forgetting: ``final = fused × (1 − w × (1 − R))``. At 1 a half-forgotten episode ranks
+            below every other candidate, since the scale of RRF is flat. At 0.05 the fresher of two similar memories
+            wins, and none is hidden (``memory-retrievers eval synthetic``).
+        whole_days: Count only whole days since the last review, as specified. If false, a memory from this morning
+            ranks above one from last night.
+        bm25_k1: Saturation of term frequency. Memories are short: 0.9 finds more than the usual 1.2.
+        bm25_b: Strength of length normalisation; 0.4 for the same reason, instead of 0.75.
+        exact_limit: Up to this number of passages a search is exact; above it, an HNSW index proposes candidates if the
+            store has one. Exact search takes about a fifth of a millisecond per 1,000 passages. No index is faster up
+            to 50,000, and at 150,000 it takes tens of thousands of searches to repay building one
+            (``benchmarks/wide.py``).
+        snapshot_bytes: Maximum size in memory of the vectors and terms of recently searched scopes, about 2 kB a
+            passage. A scope that does not fit is read from the database at every search.
+        open_episodes: Also find queued messages, as turns of an open episode; ``relative_score`` only.
+        token_rerank: Re-rank the first five of each kind, and the best messages, by late interaction, if the embedder
+            returns token vectors, as the bundled one does. A message then takes another kilobyte. Messages stored
+            without token vectors get them in the background, after the first search that misses some.
+            ``relative_score`` only.
+        token_weight: Weight of late interaction as a share of the best score; half of it for messages, and a tenth more
+            if adjacent words of the query are close to each other.
+        time_zone: IANA name of the time zone of "today", "next Friday" and the days in blocks. Stored times are in UTC.
+        query_characters: Maximum length of a query; a longer one is refused, so that it cannot occupy a search. 8,000
+            characters are four pages. If a framework passes a longer user message as the query, its beginning and end
+            are searched for.
+        fact_display_length: Facts longer than this are cut with ``…`` in markdown. None shows facts as specified:
+            whole, and with the number of source conversations even if it is 0.
     """
 
     passages: Literal["summary", "turns"] = "turns"
@@ -167,27 +166,27 @@ class RetrievalSettings(Checked):
 
     @property
     def searches_open(self) -> bool:
-        """True if searches find what is still queued."""
+        """True if searches find queued messages."""
         return self.open_episodes and self.fusion == "relative_score"
 
     @property
     def zone(self) -> tzinfo:
-        """The time zone of days."""
+        """The time zone for days."""
         return zone_of(self.time_zone)
 
     @property
     def measures_tokens(self) -> bool:
-        """True if the best are measured by their tokens, where the embedder gives them."""
+        """True if late interaction is on, given an embedder with token vectors."""
         return self.token_rerank and self.fusion == "relative_score"
 
     @classmethod
     def light(cls) -> Self:
-        """The default without passages for single messages or tokens: a tenth of the vectors, and lower recall."""
+        """Settings without vectors of messages and tokens: a tenth of the vectors, and lower recall."""
         return cls(passages="summary", token_rerank=False)
 
     @classmethod
     def reference(cls) -> Self:
-        """The ranking of specification §2.3 to §2.5, exactly."""
+        """Settings for the ranking of specification §2.3 to §2.5."""
         return cls(
             passages="summary",
             fusion="rrf",
@@ -214,35 +213,35 @@ def _own(categories: dict[str, str]) -> dict[str, str]:
 
 
 class IngestionSettings(Checked):
-    """Settings of how messages become episodes, and episodes facts.
+    """Settings for turning messages into episodes, and episodes into facts.
 
-    ``IngestionSettings()`` is the default; ``IngestionSettings.reference()`` differs in what counts as the same memory,
-    and in what is one conversation.
+    ``IngestionSettings()`` is the default. :meth:`reference` differs in which facts count as the same, and in what is
+    one conversation.
 
     Attributes:
-        min_messages: Fewer queued messages are looked at only once the conversation has been silent for ``idle_after``
+        min_messages: Fewer queued messages are processed only after the conversation has been silent for ``idle_after``
             (specification §2.11).
-        window: So many queued messages are due.
-        doubled_window: So many are, after a look that saw a single topic.
+        window: This many queued messages are due.
+        doubled_window: This many are due after a pass that found a single topic.
         due_after_hours: At least ``min_messages`` are due when the first of them is older than this.
-        idle_after: What has been said in a conversation is due when nothing has been added to it for so long, however
-            few messages it has. None waits for the other two.
-        by_conversation: Messages of the conversations of a scope are kept apart; otherwise a scope has one.
-        lease_minutes: How long the lease of a queue holds if nobody can see that its holder is gone.
+        idle_after: Messages are due, however few, when their conversation has been silent for this long. None disables
+            this.
+        by_conversation: Keep the conversations of a scope apart; otherwise a scope is one conversation.
+        lease_minutes: How long the lease on a queue is valid if it cannot be seen that its holder is gone.
         flashbulb_surprise: An episode at least this surprising is turned into facts at once (specification §2.13).
-        consolidate_from: So many episodes that have not been turned into facts are due for it.
-        related_facts: So many known facts, over all episodes of a batch, are shown to the language model.
+        consolidate_from: This many episodes that have not been turned into facts are due for it.
+        related_facts: Number of known facts that the language model is shown with a batch of episodes.
         same_cosine: From this cosine on two facts may be the same (specification §2.15).
-        compare_details: Two facts that differ in numbers, negations, names, order or a word are never the same:
-            "the code is 4711" and "the code is 4712" have a cosine of 0.98.
+        compare_details: Treat two facts as different if they differ in numbers, negations, names, order or a word: "the
+            code is 4711" and "the code is 4712" have a cosine of 0.98.
         keep_flashbulbs: An episode of ``flashbulb_surprise`` or more never fades and is not reviewed
             (specification §2.16).
-        keep_messages_days: The messages of older episodes are erased, and what they were found by; title and summary
-            stay. None keeps them for ever.
-        categories: Categories of your own beside the nine: their names, in small letters, and what each is about,
-            which the language model is given. Facts may have them, and a search may ask for them.
-        extraction_prompt: What the language model is asked to keep as facts, in place of the package's own words about
-            it; what it answers, and that it follows no instruction in a conversation, stays in its prompt all the same.
+        keep_messages_days: Delete the messages of older episodes, with their indexes; title and summary stay. None
+            keeps them for ever.
+        categories: Additional categories of facts: names in lower case, each with a description, which the language
+            model is given. Facts may have them, and searches may filter by them.
+        extraction_prompt: Replaces the package's instructions to the language model on what to keep as facts. The
+            format of its answer, and the instruction to follow none in a conversation, stay in the prompt.
     """
 
     min_messages: Annotated[int, Field(ge=1)] = 5
@@ -266,7 +265,7 @@ class IngestionSettings(Checked):
 
     @classmethod
     def reference(cls) -> Self:
-        """The specification: near is the same (§2.15), and a scope has one queue, in which silence ends nothing."""
+        """Settings of the specification: near facts are the same (§2.15), one queue per scope, no idle timer."""
         return cls(compare_details=False, idle_after=None, by_conversation=False)
 
 
@@ -274,17 +273,17 @@ class ReviewSettings(Checked):
     """Settings of the review of retrieved memories.
 
     Attributes:
-        min_days: Whole days since the last review before another counts (specification §2.14).
+        min_days: Minimum number of whole days between two reviews of a memory (specification §2.14).
     """
 
     min_days: Annotated[int, Field(ge=0)] = 1
 
 
 MAX_TOKENS: Final = 600
-"""Tokens that an adapter recalls at most for a turn, where nothing else is said."""
+"""Default maximum number of tokens that an adapter recalls for a turn."""
 
 SCENE_BUDGET: Final = 10_000
-"""Tokens that a scene may take where nothing else is said."""
+"""Default maximum number of tokens of a scene."""
 
 
 class SceneSettings(Checked):
@@ -294,18 +293,18 @@ class SceneSettings(Checked):
 
     Attributes:
         budget_policy: ``recent`` keeps the current scene, then what led up to it (newest first), then the most
-            important of the story so far. ``upstream`` takes the events from the oldest on and stops at the first that
-            does not fit, as the block it is modelled on does; under pressure the current scene is lost.
-        trajectories: Tells in ``Recent emotions:`` what the characters felt one after the other, in place of the line
+            important earlier events. ``upstream`` takes the events from the oldest on and stops at the first that does
+            not fit, like the block it is modelled on; if room is short, the current scene is lost.
+        trajectories: Show how the emotions of the characters developed (``Recent emotions:``), instead of
             ``Emotions:``.
-        emotional_state: Adds the line ``Emotional state:`` of the character whose point of view it is.
-        most_emotions: The number of characters whose emotion is rendered.
-        shifts_per_character: How many of a character's last emotions are rendered with ``trajectories``.
-        current_scene_messages: What happened within so many last messages of the chat is the current scene.
-        leading_up_messages: What happened within so many, but before the current scene, led up to it.
-        pause_messages: From so many messages between two events of the story so far on, ``...`` stands between them.
-        later_messages: From so many on it is ``...Later...``.
-        much_later_messages: From so many on it is ``...Much later...``.
+        emotional_state: Add the line ``Emotional state:`` of the character whose point of view it is.
+        most_emotions: Maximum number of characters whose emotion is shown.
+        shifts_per_character: Number of latest emotions shown of each character with ``trajectories``.
+        current_scene_messages: Events within this many latest messages of the chat are the current scene.
+        leading_up_messages: Events within this many, but before the current scene, led up to it.
+        pause_messages: From this distance in messages on, ``...`` separates two earlier events.
+        later_messages: From this distance on, ``...Later...`` does.
+        much_later_messages: From this distance on, ``...Much later...`` does.
     """
 
     budget_policy: Literal["recent", "upstream"] = "recent"
@@ -331,36 +330,36 @@ class SceneSettings(Checked):
 class ToolSettings(Checked):
     """Limits and defaults of the memory tools.
 
-    ``ToolSettings()`` is the default. A memory that is opened without ``tools`` has those :meth:`from_environment`,
-    which takes what ``LLM_MEMORY_…`` variables say, each named after a field in capitals.
+    ``ToolSettings()`` is the default. A memory that is opened without ``tools`` uses :meth:`from_environment`, which
+    reads the variables ``LLM_MEMORY_…``, each named after a field in capitals.
 
     Attributes:
-        batch_max_size: So many items in a batch are allowed.
-        search_default_top_k: The number of results of a search that names none.
-        embedding_batch_size: Accepted for compatibility (specification §3.1); it has no effect. The store hands its
-            embedder at most 128 texts or 250,000 characters at once, which that cuts up further as suits it best.
-        max_content_length: Characters in one memory; no more than the store takes.
-        max_tags: Tags of one memory.
-        max_tag_length: Characters in one tag.
-        max_metadata_bytes: Bytes of a memory's metadata as JSON.
-        importance_max_accesses: From so many accesses on, more of them add nothing (specification §3.5).
-        access_log_rate_limit_seconds: The audit takes one access per memory and type in so many seconds.
-        audit_days: What was noted in the audit is dropped after so many days.
-        rrf_constant: The constant of the weighted rank fusion of a hybrid search (specification §3.4).
+        batch_max_size: Maximum number of items in a batch.
+        search_default_top_k: Default number of results of a search.
+        embedding_batch_size: Accepted for compatibility (specification §3.1); it has no effect. The store passes its
+            embedder at most 128 texts or 250,000 characters at once, which the embedder may split further.
+        max_content_length: Maximum length of a memory in characters; the store itself takes no more than the default.
+        max_tags: Maximum number of tags of a memory.
+        max_tag_length: Maximum length of a tag in characters.
+        max_metadata_bytes: Maximum size of a memory's metadata as JSON.
+        importance_max_accesses: Number of accesses beyond which further ones add no importance (specification §3.5).
+        access_log_rate_limit_seconds: The audit takes one access per memory and type in this time.
+        audit_days: Audit entries are deleted after this many days.
+        rrf_constant: Constant of the weighted rank fusion of a hybrid search (specification §3.4).
         similarity: ``cosine`` is max(0, cosine); ``shifted`` is (1 + cosine) / 2, under which unrelated texts have 0.5.
-        consolidation_min_memories: So few memories can be merged into one.
-        consolidation_max_memories: So many.
-        cleanup_interval_seconds: What has expired is removed with a write, at most this often; it is invisible at once.
-        short_term_ttl_seconds: How long a short-term memory lives that was stored without a time, if
-            ``short_term_expires``.
-        short_term_expires: Whether it does not live for ever.
-        import_max_bytes: So large a document ``memory_sync`` takes in, packed and unpacked: 8 MB, as the servers take
-            in one request. A kilobyte can unpack to a megabyte, and a megabyte of JSON be read to 30 MB of objects.
-        import_max_values: So many values may be in it: 40 for each memory that ``import_max_memories`` allows. A value
-            takes about 100 bytes while the document is read.
-        import_max_memories: So many memories may: they are embedded and stored in one transaction, which others wait
-            for, and take about 9 kB each meanwhile.
-        import_max_depth: So deep may its values be nested; the metadata of a memory may be 255 deep.
+        consolidation_min_memories: Minimum number of memories to merge into one.
+        consolidation_max_memories: Maximum number of memories to merge into one.
+        cleanup_interval_seconds: Minimum time between two removals of expired memories, which happen at a write.
+            Expired memories are invisible at once.
+        short_term_ttl_seconds: Lifetime of a short-term memory stored without one, if ``short_term_expires``.
+        short_term_expires: Whether short-term memories expire.
+        import_max_bytes: Maximum size of a document for ``memory_sync``, packed and unpacked: 8 MB, as in a request to
+            a server. A kilobyte can unpack to a megabyte, and a megabyte of JSON can become 30 MB of objects.
+        import_max_values: Maximum number of values in it: 40 for each memory that ``import_max_memories`` allows. A
+            value takes about 100 bytes while the document is read.
+        import_max_memories: Maximum number of memories in it. They are embedded and stored in one transaction, which
+            other writers wait for, and take about 9 kB each meanwhile.
+        import_max_depth: Maximum nesting of its values; the metadata of a memory may be nested 255 deep.
     """
 
     batch_max_size: Annotated[int, Field(ge=1, le=1_000)] = 100
@@ -396,10 +395,10 @@ class ToolSettings(Checked):
         """Read the settings from environment variables such as ``LLM_MEMORY_BATCH_MAX_SIZE``.
 
         Args:
-            otherwise: What takes the place of some of the defaults.
+            otherwise: Values that replace some of the defaults.
 
         Raises:
-            ConfigurationError: A variable has no such value.
+            ConfigurationError: A variable has an invalid value.
         """
         given = dict(otherwise or {}) | {
             name: said
