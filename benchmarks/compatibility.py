@@ -152,9 +152,9 @@ async def page() -> tuple[str, bool]:
 
 _HEAD: Final = """# Compatibility
 
-Every interface of the frameworks that this package stands in for or works inside of, tried for real by
-`python benchmarks/compatibility.py`: with the scope given to the object, and with the scope named by the call. A cell
-says *works*, or why it cannot."""
+This page lists the framework interfaces that the package implements or works with. `python
+benchmarks/compatibility.py` tests each of them with the real framework, with the scope given to the object and with the
+scope named by the call. A cell says *works*, or why it does not."""
 
 
 def main() -> None:

@@ -61,8 +61,8 @@ QUESTION: Final = "Where does Bob live?"
 ASKED: Final = {"input": QUESTION, "question": QUESTION, "query": QUESTION, "chat_history": []}
 CONFIGURABLE: Final = {"configurable": {"user_id": SCOPE}}
 METADATA: Final = {"metadata": {"user_id": SCOPE}}
-NO_ASYNC: Final = "LangChain has no asynchronous form of it"
-LOST: Final = "LangChain hands on no `configurable`: name the scope in `metadata`, or invoke it in a chain"
+NO_ASYNC: Final = "LangChain has no asynchronous version"
+LOST: Final = "LangChain does not pass `configurable` on: name the scope in `metadata`, or invoke it in a chain"
 
 Make = Callable[[MemoryRetriever], Runnable[Any, Any]]
 Config = Mapping[str, Mapping[str, str]]
@@ -385,8 +385,8 @@ SECTIONS: Final = (
     Section(
         title="LangChain and LangGraph: agents, tools and stores",
         packages=("langchain", "langgraph", "langgraph-checkpoint"),
-        text="The call names the scope in `configurable`; a LangGraph store has one scope, and its users are "
-        "namespaces below it.",
+        text="The call names the scope in `configurable`. A LangGraph store has one scope, and users are namespaces "
+        "below it.",
         cases=AGENTS,
     ),
 )

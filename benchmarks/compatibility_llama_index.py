@@ -36,9 +36,9 @@ FACTS: Final = ["Bob likes Bergen", "Bob lives in Bergen"]
 USER: Final[ContextVar[str]] = ContextVar("user")
 """How a call names its scope in LlamaIndex, which hands no configuration on: a function is asked for it."""
 
-NO_ASYNC: Final = "LlamaIndex has no asynchronous form of it"
-NO_SYNC: Final = "LlamaIndex has no synchronous form of it"
-FIXED: Final = "the chat belongs to one scope: make one for each user"
+NO_ASYNC: Final = "LlamaIndex has no asynchronous version"
+NO_SYNC: Final = "LlamaIndex has no synchronous version"
+FIXED: Final = "a chat has one scope: create one for each user"
 
 Make = Callable[[MemoryRetriever], Any]
 
@@ -287,7 +287,7 @@ SECTIONS: Final = (
     Section(
         "LlamaIndex: retrievers, engines, agents and memories",
         ("llama-index-core", "llama-index-workflows"),
-        "The call names the scope by a function that is asked for it, such as the `get` of a context variable.",
+        "The scope is a function that returns it for each call, such as the `get` of a context variable.",
         [*RETRIEVERS, *ENGINES, *CHATS, *AGENTS],
     ),
 )

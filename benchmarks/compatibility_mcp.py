@@ -14,8 +14,8 @@ from mcp.client.streamable_http import streamable_http_client
 from memory_retrievers.server.mcp import PROMPT, RECENT_JSON, RECENT_MARKDOWN, McpOffer
 from memory_retrievers.server.mcp_sdk import PATH, http_app
 
-NO_SYNC: Final = "the official SDK has no synchronous form of it"
-ONE_SCOPE: Final = "a server has one scope, which no client can leave: start one for each user"
+NO_SYNC: Final = "the official SDK has no synchronous version"
+ONE_SCOPE: Final = "a server has one scope: start one for each user"
 REASONS: Final = {COLUMNS[0]: NO_SYNC, COLUMNS[2]: NO_SYNC, COLUMNS[3]: ONE_SCOPE}
 
 
@@ -63,8 +63,8 @@ SECTIONS: Final = (
     Section(
         title="MCP: tools, resources and prompts",
         packages=("mcp",),
-        text="A server is started for a scope; the client cannot name another. LangChain's `langchain-mcp-adapters` is "
-        "a client of the SDK's first version, which the server knows as well.",
+        text="A server is started for one scope, and clients cannot name another. `langchain-mcp-adapters` of "
+        "LangChain uses version 1 of the SDK, which the server also supports.",
         cases=[
             asking("`tools/list`", lambda opened: opened.list_tools(), told="memory_search"),
             asking(

@@ -46,8 +46,8 @@ class Clock(Protocol):
 class Embedder(Protocol):
     """Turns text into unit vectors of one dimension.
 
-    This is the shape inside the package; ``embeddings.adapt`` brings LangChain, LlamaIndex and Chroma embedders, and
-    plain functions, into it and checks what they give.
+    This is the interface inside the package. ``embeddings.adapt`` converts embedders of LangChain, LlamaIndex and
+    Chroma, and plain functions, and checks their results.
     """
 
     @property
@@ -58,11 +58,11 @@ class Embedder(Protocol):
         """Embed texts as L2-normalised rows: shape (number of texts, dimension).
 
         Raises:
-            EmbeddingError: The model failed, or gave another number of rows, another length, NaN or infinity.
+            EmbeddingError: The model failed, or returned a wrong number of rows, a wrong dimension, NaN or infinity.
         """
 
     def embed_query(self, text: str) -> Vector:
-        """Embed a question as an L2-normalised vector: shape (dimension,).
+        """Embed a query as an L2-normalised vector: shape (dimension,).
 
         Raises:
             EmbeddingError: As above.
@@ -71,14 +71,14 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class TokenEmbedder(Embedder, Protocol):
-    """An embedder that also gives a vector for each token, of its own way of meaning: the bundled one does."""
+    """An embedder that also returns a vector for each token, as the bundled one does."""
 
     def embed_tokens(self, texts: Sequence[str], *, is_query: bool = False) -> list[Embedded]:
-        """Embed texts, each as a whole and by its tokens, in one pass of the model.
+        """Embed each text as a whole and by its tokens, in one pass of the model.
 
         Args:
             texts: The texts.
-            is_query: They are questions: of each token the word is given too.
+            is_query: The texts are queries: also return the word of each token.
 
         Raises:
             EmbeddingError: As above.
@@ -106,11 +106,11 @@ class Segment:
     """A part of a conversation that becomes one episode.
 
     Attributes:
-        messages: How many messages it takes, from where the segment before ended; at least 1.
-        title: A headline; may be empty, and is made from the messages then.
-        summary: What happened, in a sentence or two; may be empty, and is made from the messages then.
+        messages: Number of messages, counted from the end of the segment before; at least 1.
+        title: Title; if empty, it is made from the messages.
+        summary: One or two sentences on what happened; if empty, it is made from the messages.
         surprise: How unexpected it was, 0 to 1.
-        summary_by: Who wrote the summary; one that is empty is made by rules in any case.
+        summary_by: Who wrote the summary; an empty one is made by rules in any case.
     """
 
     messages: int
@@ -122,12 +122,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentationContext:
-    """Context that a segmenter may use beside the messages.
+    """Context for a segmenter, in addition to the messages.
 
     Attributes:
-        previous_summary: The summary of the episode before, if it belongs to the same run of messages.
-        recent: The scope's newest episodes, newest first; what is far from them is surprising.
-        embed: Unit vectors of texts, by the store's embedder: shape (number of texts, dimension).
+        previous_summary: Summary of the previous episode, if it belongs to the same run of messages.
+        recent: The newest episodes of the scope, newest first; messages far from them are surprising.
+        embed: Returns unit vectors of texts by the store's embedder: shape (number of texts, dimension).
     """
 
     previous_summary: str | None
@@ -136,7 +136,7 @@ class SegmentationContext:
 
 
 class Segmenter(Protocol):
-    """Cuts a run of messages into segments."""
+    """Splits a run of messages into segments."""
 
     def segment(self, messages: Sequence[Message], context: SegmentationContext) -> list[Segment]:
         """Split the messages into segments, in order, that together cover every message exactly once.
@@ -151,12 +151,12 @@ class Segmenter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewedMemory:
-    """A retrieved episode that is to be rated.
+    """A retrieved episode to rate.
 
     Attributes:
-        id: How the judge names it in the answer; any text, unique within a call.
+        id: Key of the memory in the answer; any text, unique within a call.
         memory: The episode.
-        queries: What it was found by, in order, repeats included.
+        queries: Queries that found it, in order, with repeats.
     """
 
     id: str

@@ -52,7 +52,7 @@ def checked_zone(name: object) -> str:
 
 
 class SaidInOurWords(BaseModel):
-    """Base of models whose constructor raises the package's ``ValidationError``, with the known options if one is unknown."""
+    """Base of models whose constructor raises the package's ``ValidationError``; it lists the options if one is unknown."""
 
     if not TYPE_CHECKING:  # which would know the fields no more
 
@@ -357,8 +357,8 @@ class ToolSettings(Checked):
             a server. A kilobyte can unpack to a megabyte, and a megabyte of JSON can become 30 MB of objects.
         import_max_values: Maximum number of values in it: 40 for each memory that ``import_max_memories`` allows. A
             value takes about 100 bytes while the document is read.
-        import_max_memories: Maximum number of memories in it. They are embedded and stored in one transaction, which
-            other writers wait for, and take about 9 kB each meanwhile.
+        import_max_memories: Maximum number of memories in it. They are stored in one transaction, which other
+            writers wait for, and take about 9 kB each meanwhile.
         import_max_depth: Maximum nesting of its values; the metadata of a memory may be nested 255 deep.
     """
 

@@ -1,8 +1,8 @@
-"""The command line: try a memory out, read it, write to it, maintain it.
+"""The command line: try a memory, read it, write to it, maintain it.
 
-Markdown and JSON are printed as they are, so that they can be piped; tables are drawn on a terminal only and are
-tab-separated elsewhere. Whatever the caller can put right ends with exit code 2 and one line on standard error.
-Looking into a memory here does not count as a use of it: nothing is filed for review.
+Markdown and JSON are printed unchanged, so that they can be piped. Tables are drawn on a terminal and tab-separated
+elsewhere. An error that the caller can correct ends with exit code 2 and one line on standard error. Reading does not
+count as use: nothing is recorded for review.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Typer application that the commands belong to, its error messages, and the options that several share."""
+"""The Typer application of the commands, its error messages, and shared options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BAD_INPUT: Final = 2  # the exit code
 
 
 class _QuotingGroup(TyperGroup):
-    """Commands whose wrong arguments are quoted as a terminal can show them."""
+    """Commands that escape invalid arguments in error messages for a terminal."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - the type differs between versions
         for stream in (sys.stdout, sys.stderr):
@@ -58,7 +58,7 @@ app = typer.Typer(cls=_QuotingGroup, no_args_is_help=True, add_completion=False,
 
 @contextmanager
 def mistakes_in_one_line() -> Iterator[None]:
-    """End with exit code 2 and one line on standard error when something is wrong that the caller can put right."""
+    """End with exit code 2 and one line on standard error for an error that the caller can correct."""
     try:
         yield
     except BrokenPipeError:
@@ -74,7 +74,7 @@ def mistakes_in_one_line() -> Iterator[None]:
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """The form of a function that Typer takes: a dataclass is a group of options, and mistakes end in one line."""
+    """Convert a function for Typer: a dataclass becomes a group of options, and errors are one line."""
     hints = get_type_hints(function, include_extras=True)
     groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
@@ -101,7 +101,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {}  # the commands by name, in
 
 
 def listed(function: Callable[..., None]) -> Callable[..., None]:
-    """Keep a function as the command of its name; the help of its options describes its arguments."""
+    """Register a function as the command of its name; the help of its options describes its arguments."""
     COMMANDS[function.__name__.strip("_").replace("_", "-")] = command(function)
     return function
 
@@ -131,41 +131,41 @@ Store: TypeAlias = Annotated[
         envvar="MEMORY_RETRIEVERS_STORE",
         parser=Place.named,
         metavar=PLACE,
-        help="Where the memories are kept: a directory, or the address of a PostgreSQL database.",
+        help="Location of the store: a directory, or the address of a PostgreSQL database.",
     ),
 ]
-SemanticLimit: TypeAlias = Annotated[int, typer.Option("--semantic-limit", help="At most this many facts.")]
+SemanticLimit: TypeAlias = Annotated[int, typer.Option("--semantic-limit", help="Maximum number of facts.")]
 Category: TypeAlias = Annotated[str | None, typer.Option("--category", help="Only facts of this category.")]
-ChildScopes: TypeAlias = Annotated[bool, typer.Option("--include-child-scopes", help="Also search every scope below.")]
+ChildScopes: TypeAlias = Annotated[bool, typer.Option("--include-child-scopes", help="Also search the scopes below.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfScope:
-    """Options that say whose memories a command works on, and where they are."""
+    """Options for the scope of a command, and the store."""
 
-    scope: Annotated[str, typer.Option("--scope", help="Whose memories, for example user/alice.")]
+    scope: Annotated[str, typer.Option("--scope", help="Scope of the memories, for example user/alice.")]
     store: Store = DEFAULT_STORE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Options that say how much a search finds, and whether below its scope as well."""
+    """Options for the size of a result, and for child scopes."""
 
-    episodic_limit: Annotated[int, typer.Option("--episodic-limit", help="At most this many episodes.")] = 5
+    episodic_limit: Annotated[int, typer.Option("--episodic-limit", help="Maximum number of episodes.")] = 5
     semantic_limit: SemanticLimit = 20
     include_child_scopes: ChildScopes = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking(EmbedderOptions):
-    """Options that say how a search ranks, and by which embedder."""
+    """Options for the ranking and the embedder of a search."""
 
-    profile: Annotated[str, typer.Option("--profile", help=f"How to rank: {PROFILE_NAMES}, the specified formula.")] = (
-        "default"
-    )
+    profile: Annotated[
+        str, typer.Option("--profile", help=f"Ranking profile: {PROFILE_NAMES}, the specified formula.")
+    ] = "default"
 
     def settings(self) -> RetrievalSettings:
-        """Retrieval settings of the profile."""
+        """Return the retrieval settings of the profile."""
         return profile_named(self.profile)
 
 
@@ -182,8 +182,8 @@ LeastRelevance: TypeAlias = Annotated[
         "--min-relevance",
         metavar="NUMBER|auto",
         parser=_least_relevance,
-        help="Leave out what is less relevant, 0 to 1; auto is what is fitted for the embedder. Guidelines stay.",
+        help="Leave out memories below this relevance, 0 to 1; auto is fitted to the embedder. Guidelines stay.",
     ),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the raw records as JSON.")]
-Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do it; without this nothing is changed.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Confirm; without this nothing is changed.")]

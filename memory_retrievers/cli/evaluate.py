@@ -1,4 +1,4 @@
-"""Commands that measure."""
+"""Commands that measure retrieval quality."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from memory_retrievers.evaluation.silence import Silence
 
 
-app = typer.Typer(no_args_is_help=True, help="Measure how well memories are found. Nothing is recorded.")
+app = typer.Typer(no_args_is_help=True, help="Measure retrieval quality. Nothing is recorded.")
 
 _LOCOMO: Final = "LoCoMo's file, for example locomo10.json, or the directory of REALTALK's files Chat_*.json."
 
@@ -33,27 +33,27 @@ def _profiles(otherwise: str) -> Any:  # noqa: ANN401 - of Typer
     return typer.Option("--profile", help=f"A profile to measure: {PROFILE_NAMES}; may be repeated. {otherwise}")
 
 
-Profiles: TypeAlias = Annotated[list[str] | None, _profiles("All if left out.")]
+Profiles: TypeAlias = Annotated[list[str] | None, _profiles("The default is all.")]
 Ablation: TypeAlias = Annotated[
-    bool, typer.Option("--ablation", help="Also measure the default with one part after the other changed or off.")
+    bool, typer.Option("--ablation", help="Also measure the default with each part changed or off, one at a time.")
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(EmbedderOptions):
-    """Options of a measurement: its embedder, a file of its vectors, arrays of shape (texts, d), and its form."""
+    """Options of a measurement: embedder, a file of vectors, and output format."""
 
     vectors: Annotated[
         Path | None,
         typer.Option(
-            "--vectors", metavar="FILE.npz", help="Keep vectors here, so that a further run embeds nothing anew."
+            "--vectors", metavar="FILE.npz", help="Cache of vectors, so that a further run embeds nothing again."
         ),
     ] = None
     as_json: AsJson = False
 
     def remembered(self) -> RememberedVectors:
-        """Load the embedder, with the vectors that are kept."""
+        """Load the embedder with the cached vectors."""
         from memory_retrievers.evaluation.conversations import RememberedVectors
 
         return RememberedVectors(chosen_embedder(self.load(), embedder_id=self.embedder_id), file=self.vectors)
@@ -70,18 +70,20 @@ def _locomo(
     profile: Profiles = None,
     ablation: Ablation = False,
     conversation: Annotated[
-        list[int] | None, typer.Option("--conversation", help="Only the conversation of this number, from 1.")
+        list[int] | None,
+        typer.Option("--conversation", help="Only the conversation with this number, from 1; may be repeated."),
     ] = None,
     live: Annotated[
         bool,
-        typer.Option("--live", help="Also ask while every message is still queued: sent one by one, and no flush."),
+        typer.Option("--live", help="Also ask while all messages are still queued."),
     ] = False,
     paired: Annotated[
-        bool, typer.Option("--paired", help="Also show by how many points each is above the first, with 95 %.")
+        bool,
+        typer.Option("--paired", help="Also show the paired difference from the first profile, with 95 % intervals."),
     ] = False,
     run: RunOptions = DEFAULTS,
 ) -> None:
-    """Measure on the conversations of LoCoMo: one session is one episode."""
+    """Measure on LoCoMo's conversations: each session is an episode."""
     from memory_retrievers.evaluation import report
     from memory_retrievers.evaluation.datasets import load_locomo
     from memory_retrievers.evaluation.measure import measure, token_counter
@@ -114,12 +116,12 @@ def _own(
         typer.Argument(help='Lines such as {"scope": "…", "query": "…", "memory_ids": ["…"]}.', show_default=False),
     ],
     store: Store = DEFAULT_STORE,
-    profile: Annotated[list[str] | None, _profiles("All, and other weights, if left out.")] = None,
+    profile: Annotated[list[str] | None, _profiles("The default is all, and other weights.")] = None,
     min_relevance: LeastRelevance = "0",
-    seed: Annotated[int, typer.Option(help="Splits the questions into those to choose by and those to test on.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the split into questions for tuning and for testing.")] = 1,
     run: RunOptions = DEFAULTS,
 ) -> None:
-    """Measure on your own questions to a store, and suggest a setting."""
+    """Measure on your own questions to a store, and suggest settings."""
     from memory_retrievers.evaluation import custom, report
     from memory_retrievers.evaluation.custom import DEFAULT, measure_own, measure_silence, suggest
 
@@ -162,11 +164,11 @@ def _own(
 @command
 def _synthetic(
     *,
-    seed: Annotated[int, typer.Option(help="Which set is made; the same for the same number.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the data set.")] = 1,
     profile: Profiles = None,
     run: RunOptions = DEFAULTS,
 ) -> None:
-    """Measure on a small set made for this package: conversations, then what forgetting and review bring."""
+    """Measure on a small synthetic data set: conversations, then the effect of forgetting and reviews."""
     from memory_retrievers.evaluation import report
     from memory_retrievers.evaluation.measure import measure, token_counter
     from memory_retrievers.evaluation.synthetic import forgetting_dataset, measure_forgetting, synthetic
@@ -196,7 +198,7 @@ def _silence(
     profile: Annotated[str, typer.Option(help=f"The profile to measure: {PROFILE_NAMES}.")] = "default",
     run: RunOptions = DEFAULTS,
 ) -> None:
-    """Measure whether relevance tells questions from those of another conversation, asked with the names exchanged."""
+    """Measure whether relevance separates own questions from those of another conversation, with names exchanged."""
     from memory_retrievers.evaluation.conversations import FilledStores
     from memory_retrievers.evaluation.datasets import load_locomo
     from memory_retrievers.evaluation.silence import ask, measured
@@ -221,7 +223,7 @@ def _beam(
     path: Annotated[
         Path, typer.Argument(help="Directory of BEAM's chats, for example chats/100K.", show_default=False)
     ],
-    profile: Annotated[list[str] | None, _profiles("The default.")] = None,
+    profile: Annotated[list[str] | None, _profiles("Without it, the default profile.")] = None,
     run: RunOptions = DEFAULTS,
 ) -> None:
     """Measure on BEAM's update questions whether both statements are found, and the newer one first."""
@@ -242,14 +244,15 @@ def _beam(
 def _calibrate(
     *,
     path: Annotated[
-        Path | None, typer.Argument(help="Questions as for `eval own`. Without a file they are made of what is stored.")
+        Path | None,
+        typer.Argument(help="Questions as for `eval own`. Without a file they are generated from the stored memories."),
     ] = None,
     store: Store = DEFAULT_STORE,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Fit and tell, and store nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Fit and print, but store nothing.")] = False,
     as_json: AsJson = False,
     embedder: EmbedderOptions = DEFAULTS,
 ) -> None:
-    """Fit relevance and its floor for the embedder of a store, and keep them there."""
+    """Fit relevance and its threshold for the embedder of a store, and save them there."""
     from memory_retrievers.evaluation import calibration, custom
     from memory_retrievers.retrieval.relevance import noted
 

@@ -1,4 +1,4 @@
-"""Commands that look after a store."""
+"""Commands that maintain a store."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _backup(
     ],
     store: Store = DEFAULT_STORE,
 ) -> None:
-    """Copy the store, also while it is in use."""
+    """Copy the store; it may be in use."""
     directory = target.required_directory(otherwise="migrate moves a store into one")
     with to_change(store, read_only=True) as memory, progress_bar("copying"):
         memory.backup(directory)
@@ -54,13 +54,13 @@ def _backup(
 def _export(
     target: Annotated[Path, typer.Argument(help="A file that does not exist yet, or - for standard output.")],
     store: Store = DEFAULT_STORE,
-    scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and those below it.")] = None,
+    scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and the scopes below.")] = None,
     *,
     incomplete: Annotated[
-        bool, typer.Option("--incomplete", help="Also what a migrate that has not ended has brought so far.")
+        bool, typer.Option("--incomplete", help="Also export an incomplete target of migrate.")
     ] = False,
 ) -> None:
-    """Write all memories with their vectors to one file of JSON lines, and print how many there are."""
+    """Write all memories with their vectors to one file of JSON lines, and print their number."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "export") if str(target) == "-" else target
         with to_change(store, read_only=True) as memory, progress_bar("exporting") as progress:
@@ -78,7 +78,7 @@ def _export(
 
 @listed
 def _import(
-    source: Annotated[Path, typer.Argument(help="A file that export wrote.")],
+    source: Annotated[Path, typer.Argument(help="A file written by export.")],
     into: Annotated[
         Place,
         typer.Option(
@@ -87,7 +87,7 @@ def _import(
     ],
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Make a store from a file that export wrote, and print what it holds; nothing is embedded again."""
+    """Create a store from a file written by export, and print its statistics; nothing is embedded again."""
     directory = into.required_directory(otherwise="import into a new directory, then migrate that")
     found, known_by = embedder.load(), embedder.embedder_id
     with progress_bar("importing") as progress:
@@ -102,19 +102,19 @@ def _migrate(
     *,
     source: Annotated[
         Place,
-        typer.Option("--from", parser=Place.named, metavar=PLACE, help="The store; nothing may write it meanwhile."),
+        typer.Option("--from", parser=Place.named, metavar=PLACE, help="The store; nothing may write to it meanwhile."),
     ],
     target: Annotated[
         Place,
-        typer.Option("--to", parser=Place.named, metavar=PLACE, help="Where it is to be: missing, or an empty store."),
+        typer.Option("--to", parser=Place.named, metavar=PLACE, help="The new place: missing, or an empty store."),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts and problems as JSON.")] = False,
 ) -> None:
-    """Move a store between a directory and a PostgreSQL database, compare both in the end, and print what was seen.
+    """Move a store between a directory and a PostgreSQL database, then compare both and print the result.
 
-    The store it comes from stays as it is; if something in it is damaged, nothing is moved and the error names it.
-    Nothing is embedded again. Interrupted, the same command goes on where it was. What differs in the end, or is not
-    whole, is printed line by line, and the exit code is 1.
+    The source is not changed. If it is damaged, nothing is moved and the error names the damage. Nothing is embedded
+    again. After an interruption the same command continues. Differences and damage are printed one a line, and the exit
+    code is then 1.
     """
     from memory_retrievers.storage import migrate as moving  # here, so that the other commands start without it
 
@@ -133,7 +133,7 @@ def _migrate(
 
 @listed
 def _verify(store: Store = DEFAULT_STORE) -> None:
-    """Look whether the store is whole: print counts and every problem, and end with 1 if there are any."""
+    """Check the store: print counts and every problem; the exit code is 1 if there are any."""
     try:
         with to_look_into(store) as memory, progress_bar("verifying"):
             report = memory.verify()
@@ -148,9 +148,9 @@ def _verify(store: Store = DEFAULT_STORE) -> None:
 
 @listed
 def _doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
-    """Say what uses the store, how it is, and what to do about what is wrong; end with 1 if anything is.
+    """Show who uses the store, its state, and what to do about problems; the exit code is 1 if there are any.
 
-    It changes nothing, and works beside all who use the store and on stores of any version.
+    It changes nothing, and works while the store is in use and on stores of any version.
     """
     # imported here, so that the other commands start without it
     from memory_retrievers.storage.diagnosis import diagnose_database, diagnose_directory
@@ -171,7 +171,7 @@ def _rebuild(
     what: Annotated[str, typer.Argument(metavar=f"[{'|'.join(get_args(Index))}]", help="Which indexes.")] = "all",
     store: Store = DEFAULT_STORE,
 ) -> None:
-    """Make the indexes anew from the memories, which stay as they are."""
+    """Rebuild the indexes from the memories, which are not changed."""
     index: Index | None = next((known for known in get_args(Index) if known == what), None)
     if index is None:
         raise ValidationError(f"unknown index {what!r}; one of: {', '.join(get_args(Index))}")
@@ -181,14 +181,14 @@ def _rebuild(
 
 @listed
 def _purge(store: Store = DEFAULT_STORE) -> None:
-    """Remove what has expired, and clear the last byte of what was forgotten."""
+    """Remove expired memories, and erase every byte of forgotten ones."""
     with to_change(store) as memory, progress_bar("purging"):
         memory.purge()
 
 
 @listed
 def _reembed(store: Store = DEFAULT_STORE, embedder: EmbedderOptions = BUNDLED, yes: Yes = False) -> None:
-    """Make all vectors anew by another embedder; the one that filled the store need not be at hand."""
+    """Replace all vectors by those of another embedder; the former embedder is not needed."""
     store.require_store()
     noted = store.noted_embedder()
     if noted is not None and not yes:
@@ -203,12 +203,12 @@ def _reembed(store: Store = DEFAULT_STORE, embedder: EmbedderOptions = BUNDLED, 
 @listed
 def _reindex(
     passages: Annotated[
-        str, typer.Argument(metavar=f"[{'|'.join(get_args(Searched))}]", help="What of an episode is searched.")
+        str, typer.Argument(metavar=f"[{'|'.join(get_args(Searched))}]", help="What is searched of an episode.")
     ] = "turns",
     store: Store = DEFAULT_STORE,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Index the messages of all episodes too, or only their summaries; print how many episodes were changed."""
+    """Index the messages of all episodes too, or only their summaries; print the number of changed episodes."""
     searched: Searched | None = next((known for known in get_args(Searched) if known == passages), None)
     if searched is None:
         raise ValidationError(f"unknown passages {passages!r}; one of: {', '.join(get_args(Searched))}")
@@ -232,24 +232,25 @@ def _import_chroma(
     url: Annotated[
         str | None, typer.Option("--url", help="Chroma's server, for example http://localhost:8000.")
     ] = None,
-    scope: Annotated[str | None, typer.Option("--scope", help="Whose memories its documents become.")] = None,
+    scope: Annotated[str | None, typer.Option("--scope", help="Scope of the imported facts.")] = None,
     scope_key: Annotated[
-        str | None, typer.Option("--scope-key", help="The metadata key that tells whose memory a document is.")
+        str | None, typer.Option("--scope-key", help="Metadata key with the scope of a document.")
     ] = None,
     text_key: Annotated[
-        str | None, typer.Option("--text-key", help="The metadata key of the text, where it is not the document.")
+        str | None, typer.Option("--text-key", help="Metadata key of the text, if it is not the document.")
     ] = None,
     where: Annotated[
-        str | None, typer.Option("--where", metavar="JSON", help='What to take: a filter of Chroma, as {"team": "a"}.')
+        str | None,
+        typer.Option("--where", metavar="JSON", help='Chroma filter of the documents, such as {"team": "a"}.'),
     ] = None,
-    category: Annotated[str, typer.Option(help="What the facts are about.")] = Category.NOTE.value,
+    category: Annotated[str, typer.Option(help="Category of the facts.")] = Category.NOTE.value,
     store: Store = DEFAULT_STORE,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Take the documents of a Chroma collection over as facts, with their vectors; the collection stays as it is.
+    """Import the documents of a Chroma collection as facts, with their vectors; the collection is not changed.
 
-    The embedder must be the one the collection was filled with. Run again, it goes on where it stopped, and takes in
-    what is new or has changed.
+    The embedder must be the one that filled the collection. A further run continues where the last one stopped, and
+    imports new and changed documents.
     """
     if (path is None) == (url is None):
         raise ValidationError("where is the collection: give either --path or --url")

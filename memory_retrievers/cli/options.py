@@ -1,4 +1,4 @@
-"""Options of a store that several commands take: its embedder, language model and profile, and a file of settings."""
+"""Shared options of a store: its embedder, language model and profile, and a file of settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from memory_retrievers.backends.language_models import AnyLanguageModel
 
 KEY: Final = "MEMORY_RETRIEVERS_LANGUAGE_MODEL_KEY"
-"""The variable that holds the key of a language model on a server: a command line is seen by all users."""
+"""Environment variable with the key of a language model server: all users can see a command line."""
 
 MAX_FILE_BYTES: Final = 1_000_000
 
@@ -39,18 +39,18 @@ PROFILES: Final[Mapping[str, Callable[[], RetrievalSettings]]] = {
 }
 """Ranking profiles by their names on the command line."""
 
-PROFILE_NAMES: Final = " or ".join(", ".join(PROFILES).rsplit(", ", 1))  # names of the profiles for help texts
+PROFILE_NAMES: Final = " or ".join(", ".join(PROFILES).rsplit(", ", 1))  # for help texts
 
 
 def profile_named(name: str) -> RetrievalSettings:
-    """Retrieval settings of the profile with this name."""
+    """Return the retrieval settings of a profile."""
     if name not in PROFILES:
         raise ValidationError(f"unknown profile {name!r}; one of: {', '.join(PROFILES)}")
     return PROFILES[name]()
 
 
 RankingProfile: TypeAlias = Annotated[
-    str, typer.Option("--profile", help=f"How to rank and what becomes an episode: {PROFILE_NAMES}, as specified.")
+    str, typer.Option("--profile", help=f"Profile of ranking and ingestion: {PROFILE_NAMES}, as specified.")
 ]
 SettingsFile: TypeAlias = Annotated[
     Path | None,
@@ -59,14 +59,14 @@ SettingsFile: TypeAlias = Annotated[
         envvar="MEMORY_RETRIEVERS_SETTINGS",
         metavar="FILE",
         help="TOML or JSON with tables retrieval, ingestion, review and tools, each with fields of its settings class; "
-        "what is left out is as the profile has it.",
+        "the profile sets the rest.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedderOptions:
-    """Options that name the embedder of a store; the bundled model if they are left out."""
+    """Options for the embedder of a store; the default is the bundled model."""
 
     embedder: Annotated[
         str | None,
@@ -74,8 +74,7 @@ class EmbedderOptions:
             "--embedder",
             envvar="MEMORY_RETRIEVERS_EMBEDDER",
             metavar="MODULE:NAME",
-            help="What turns text into vectors: an embedder, or a class or function without arguments that makes one. "
-            "The bundled model if left out.",
+            help="Embedder, or a class or function without arguments that makes one; the default is the bundled model.",
         ),
     ] = None
     embedder_id: Annotated[
@@ -84,7 +83,7 @@ class EmbedderOptions:
             "--embedder-id",
             envvar="MEMORY_RETRIEVERS_EMBEDDER_ID",
             metavar="ID",
-            help="The name the store knows the embedder by, where it is not the embedder's own.",
+            help="Name by which the store knows the embedder, if it is not the embedder's own.",
         ),
     ] = None
 
@@ -95,7 +94,7 @@ class EmbedderOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions(EmbedderOptions):
-    """Options that say how messages become memories and are found again; a file of settings goes first."""
+    """Options for ingestion and retrieval; a file of settings takes precedence."""
 
     language_model: Annotated[
         str | None,
@@ -103,9 +102,9 @@ class ModelOptions(EmbedderOptions):
             "--language-model",
             envvar="MEMORY_RETRIEVERS_LANGUAGE_MODEL",
             metavar="URL#NAME|MODULE:NAME",
-            help="What makes episodes and facts of messages: the address of an OpenAI-compatible server with the "
-            f"model's name, as http://127.0.0.1:11434/v1#llama3.2 ({KEY} holds its key), or an object of yours. "
-            "Rules if left out.",
+            help="Language model that makes episodes and facts: the address of an OpenAI-compatible server with the "
+            f"model's name, such as http://127.0.0.1:11434/v1#llama3.2 ({KEY} holds its key), or an object of yours. "
+            "Without one, rules make episodes.",
         ),
     ] = None
     profile: RankingProfile = "default"

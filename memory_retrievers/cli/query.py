@@ -45,25 +45,22 @@ from memory_retrievers.settings import RetrievalSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterGroup:
-    """Options that narrow a search or a list."""
+    """Filters of a search or a list."""
 
-    tag: Annotated[
-        list[str] | None, typer.Option("--tag", help="Only memories that have this tag; again for a further one.")
-    ] = None
+    tag: Annotated[list[str] | None, typer.Option("--tag", help="Only memories with this tag; may be repeated.")] = None
     metadata: Annotated[
         list[str] | None,
         typer.Option(
             "--metadata",
             metavar=PAIRS,
-            help="Only memories that have this under a key of their metadata: JSON, or else text. Again for further "
-            "ones.",
+            help="Only memories with this value in their metadata: JSON, or else text; may be repeated.",
         ),
     ] = None
     since: Annotated[
-        str | None, typer.Option("--since", help="Only facts made, and episodes begun, then or later, as ISO 8601.")
+        str | None, typer.Option("--since", help="Only facts created, and episodes begun, then or later (ISO 8601).")
     ] = None
     until: Annotated[
-        str | None, typer.Option("--until", help="Only facts made, and episodes begun, then or earlier, as ISO 8601.")
+        str | None, typer.Option("--until", help="Only facts created, and episodes begun, then or earlier (ISO 8601).")
     ] = None
     where: Annotated[
         str | None,
@@ -73,7 +70,7 @@ class FilterGroup:
     ] = None
 
     def parsed(self) -> FilterOptions:
-        """The filters as a memory takes them."""
+        """Return the filters as options of a search."""
         return {
             "tags": self.tag or (),
             "metadata": metadata_of(self.metadata),
@@ -84,7 +81,7 @@ class FilterGroup:
 
 
 MaxTokens: TypeAlias = Annotated[
-    int | None, typer.Option(min=0, help="Print at most so many tokens, four characters each.")
+    int | None, typer.Option(min=0, help="Maximum number of tokens, four characters each.")
 ]
 NO_FILTERS: Final = FilterGroup()
 LIMITS: Final = Limits()
@@ -94,15 +91,15 @@ RANKING: Final = Ranking()
 @listed
 def _retrieve(
     *,
-    query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
+    query: Annotated[str, typer.Argument(help="What to search for, in plain words.")],
     at: OfScope,
     limits: Limits = LIMITS,
     category: Category = None,
     filters: FilterGroup = NO_FILTERS,
     min_relevance: LeastRelevance = "0",
-    as_of: Annotated[str | None, typer.Option("--as-of", help="Answer with what held then, as ISO 8601.")] = None,
+    as_of: Annotated[str | None, typer.Option("--as-of", help="Search what was valid at this time (ISO 8601).")] = None,
     exclude_conversation: Annotated[
-        str | None, typer.Option("--exclude-conversation", help="No episode of this conversation.")
+        str | None, typer.Option("--exclude-conversation", help="Exclude episodes of this conversation.")
     ] = None,
     detail: Annotated[
         str,
@@ -115,7 +112,7 @@ def _retrieve(
     ] = False,
     ranking: Ranking = RANKING,
 ) -> None:
-    """Print the memories that answer a question."""
+    """Print the memories that answer a query."""
     level = parse_detail(detail)
     options = SearchOptions(
         category=category, min_relevance=min_relevance, as_of=as_of, exclude_conversation=exclude_conversation
@@ -135,7 +132,7 @@ def _retrieve(
 def _explain_missing(
     *,
     id: Annotated[str, typer.Argument(help="The id of the memory.")],
-    query: Annotated[str, typer.Argument(help="What it should answer.")],
+    query: Annotated[str, typer.Argument(help="The query.")],
     at: OfScope,
     limits: Limits = LIMITS,
     category: Category = None,
@@ -143,7 +140,7 @@ def _explain_missing(
     as_json: AsJson = False,
     ranking: Ranking = RANKING,
 ) -> None:
-    """Tell which stage of a retrieval drops a memory, or that none does."""
+    """Show which stage of a retrieval drops a memory, or that none does."""
     with to_search(at.store, embedder=ranking, retrieval=ranking.settings()) as memory:
         explained = memory.explain_missing(
             id, query=query, scope=at.scope, category=category, min_relevance=min_relevance, **asdict(limits)
@@ -154,7 +151,7 @@ def _explain_missing(
 @listed
 def _context(
     *,
-    query: Annotated[str, typer.Argument(help="What a turn is about.")],
+    query: Annotated[str, typer.Argument(help="The message of the user, or a topic.")],
     at: OfScope,
     semantic_limit: SemanticLimit = 20,
     category: Category = None,
@@ -163,7 +160,7 @@ def _context(
     as_json: AsJson = False,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Print the facts to put before a turn; nothing where none bears on it."""
+    """Print the facts that are relevant to a turn, if any."""
     with to_search(at.store, embedder=embedder, retrieval=RetrievalSettings()) as memory:
         result = memory.context(
             query,
@@ -179,8 +176,8 @@ def _context(
 def _recent(
     *,
     at: OfScope,
-    limit: Annotated[int, typer.Option(help="At most this many of either kind, 1 to 100.")] = 10,
-    days: Annotated[float | None, typer.Option(help="Only memories of the last so many days.")] = None,
+    limit: Annotated[int, typer.Option(help="Maximum number of either kind, 1 to 100.")] = 10,
+    days: Annotated[float | None, typer.Option(help="Maximum age in days.")] = None,
     facts: Annotated[bool, typer.Option("--facts", help="Also print the newest facts.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -193,7 +190,7 @@ def _recent(
 @listed
 def _profile(
     at: OfScope,
-    max_tokens: Annotated[int, typer.Option(help="At most this many tokens of markdown.", min=0)] = PROFILE_TOKENS,
+    max_tokens: Annotated[int, typer.Option(help="Maximum number of tokens of markdown.", min=0)] = PROFILE_TOKENS,
     as_json: AsJson = False,
 ) -> None:
     """Print what a model should always know: guidelines, identity, preferences and pinned facts."""
@@ -206,13 +203,13 @@ def _profile(
 @listed
 def _list(
     at: OfScope,
-    kind: Annotated[str | None, typer.Option(help="Only episodic, or only semantic memories.")] = None,
-    limit: Annotated[int, typer.Option(help="At most this many, 1 to 1000.")] = 50,
-    cursor: Annotated[str | None, typer.Option(help="Where the page before ended, as it said.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only memories of this kind: episodic or semantic.")] = None,
+    limit: Annotated[int, typer.Option(help="Maximum number, 1 to 1000.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="Cursor printed with the previous page.")] = None,
     *,
     filters: FilterGroup = NO_FILTERS,
 ) -> None:
-    """List what a scope holds, newest first; where more follows, standard error says how to go on."""
+    """List the memories of a scope, newest first; if there are more, standard error has the next cursor."""
     with to_look_into(at.store) as memory:
         page = memory.list(at.scope, kind=kind, cursor=cursor, limit=limit, **filters.parsed())
     print_memories(page.memories)
@@ -222,7 +219,7 @@ def _list(
 
 @listed
 def _get(id: Annotated[str, typer.Argument(help="The id of the memory.")], at: OfScope) -> None:
-    """Print all of one memory as JSON."""
+    """Print a whole memory as JSON."""
     with to_look_into(at.store) as memory:
         found = memory.get(id, scope=at.scope)
     print_json({"kind": str(found.kind)} | found.model_dump(mode="json", exclude=set(ANSWER_FIELDS)))
@@ -230,7 +227,7 @@ def _get(id: Annotated[str, typer.Argument(help="The id of the memory.")], at: O
 
 @listed
 def _history(id: Annotated[str, typer.Argument(help="The id of the fact.")], at: OfScope) -> None:
-    """List what a fact has said, and what it replaced or was replaced by, in the order of validity."""
+    """List the versions of a fact, and facts that it replaced or was replaced by, in the order of validity."""
     with to_look_into(at.store) as memory:
         versions = memory.history(id, scope=at.scope)
     rows = [
@@ -243,11 +240,11 @@ def _history(id: Annotated[str, typer.Argument(help="The id of the fact.")], at:
 @listed
 def _events(
     at: OfScope,
-    id: Annotated[str | None, typer.Argument(help="The id of a memory; all of the scope if left out.")] = None,
+    id: Annotated[str | None, typer.Argument(help="The id of a memory; the default is all of the scope.")] = None,
     *,
-    limit: Annotated[int, typer.Option(help="At most this many, 1 to 1000.")] = 100,
+    limit: Annotated[int, typer.Option(help="Maximum number, 1 to 1000.")] = 100,
 ) -> None:
-    """List what happened to a memory, or to those of a scope: when, what, by which way, by whom; newest first."""
+    """List changes of a memory, or of all in a scope: time, event, channel and actor; newest first."""
     with to_look_into(at.store) as memory:
         found = memory.events(at.scope, id=id, limit=limit)
     rows = [
@@ -260,14 +257,14 @@ def _events(
 @listed
 def _diff(
     at: OfScope,
-    since: Annotated[str, typer.Option(help="The earlier moment, as ISO 8601; UTC where it names no zone.")],
+    since: Annotated[str, typer.Option(help="The earlier time (ISO 8601; UTC without a zone).")],
     *,
-    until: Annotated[str | None, typer.Option(help="The later moment; now if left out.")] = None,
+    until: Annotated[str | None, typer.Option(help="The later time; the default is now.")] = None,
     include_child_scopes: ChildScopes = False,
-    limit: Annotated[int, typer.Option(help="At most this many memories, 1 to 1000.")] = 1000,
+    limit: Annotated[int, typer.Option(help="Maximum number of memories, 1 to 1000.")] = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a scope knows at one moment and did not know, or knew otherwise, at another."""
+    """Show what changed in a scope between two times."""
     with to_look_into(at.store) as memory:
         found = memory.diff(at.scope, since=since, until=until, include_child_scopes=include_child_scopes, limit=limit)
     if as_json:
@@ -281,7 +278,7 @@ def _scopes(
     store: Store = DEFAULT_STORE,
     scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and those below it.")] = None,
 ) -> None:
-    """List the scopes that hold memories, one a line."""
+    """List the scopes that contain memories, one a line."""
     with to_look_into(store) as memory:
         found = memory.scopes(scope)
     for name in found:
@@ -292,13 +289,14 @@ def _scopes(
 def _waiting(
     *,
     scope: Annotated[
-        str | None, typer.Option("--scope", help="Whose messages; the scopes in which any wait if left out.")
+        str | None,
+        typer.Option("--scope", help="Scope of the messages; without it, list the scopes that have queued messages."),
     ] = None,
     store: Store = DEFAULT_STORE,
-    limit: Annotated[int, typer.Option(min=0, help="At most this many messages.")] = 100,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum number of messages.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Print the messages of a scope that no episode has been made of yet."""
+    """Print the queued messages of a scope, which are no episode yet."""
     with to_look_into(store) as memory:
         scopes = memory.waiting_scopes() if scope is None else []
         messages = [] if scope is None else memory.waiting(scope, limit=limit)
@@ -322,7 +320,7 @@ def _stats(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Count what the store, or one scope, holds."""
+    """Count the memories of the store, or of one scope."""
     with to_look_into(store) as memory:
         statistics = memory.stats(scope)
     if as_json:

@@ -1,4 +1,4 @@
-"""Commands that serve: over HTTP, to MCP clients, and as a live window into a store."""
+"""Commands that serve a store: over HTTP, to MCP clients, and in a window."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def _serve(
     *,
     store: Store = DEFAULT_STORE,
     port: Annotated[int, typer.Option(help="The port; 0 is any that is free.", min=0, max=65_535)] = 8_000,
-    host: Annotated[str, typer.Option(help="The address; another than this machine's own needs tokens.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="The address; one that other machines can reach needs tokens.")
+    ] = "127.0.0.1",
     tokens: Annotated[
         Path | None,
         typer.Option(
@@ -45,18 +47,16 @@ def _serve(
             f"(* is all). {TOKENS} may hold the same lines."
         ),
     ] = None,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="A name this server is known by; may be repeated.")
-    ] = None,
+    allow_host: Annotated[list[str] | None, typer.Option(help="A host name of this server; may be repeated.")] = None,
     allow_origin: Annotated[
-        list[str] | None, typer.Option(help="A web page that may ask, https://…; may be repeated.")
+        list[str] | None, typer.Option(help="Origin of a web page that may send requests, https://…; may be repeated.")
     ] = None,
-    max_body_bytes: Annotated[int, typer.Option(help="Larger requests are refused.", min=1)] = 8_000_000,
-    requests_per_minute: Annotated[float, typer.Option(help="Of each token, or each address.", min=1)] = 6_000,
+    max_body_bytes: Annotated[int, typer.Option(help="Maximum size of a request body.", min=1)] = 8_000_000,
+    requests_per_minute: Annotated[float, typer.Option(help="Limit for each token, or each address.", min=1)] = 6_000,
     allow_scopes: Annotated[bool, typer.Option("--allow-scopes", help="Offer the tools' scope arguments.")] = False,
     model: ModelOptions = DEFAULTS,
 ) -> None:
-    """Serve a store over HTTP until Ctrl-C: what is under way is finished, then the store is closed."""
+    """Serve a store over HTTP until Ctrl-C; requests under way are finished, then the store is closed."""
     from memory_retrievers.server import ServerSettings, serve  # which may not be installed: before a store is made
 
     rules = ServerSettings(
@@ -98,7 +98,7 @@ def _tokens(file: Path | None) -> tuple[AccessToken, ...]:
 def _mcp(
     *,
     at: OfScope,
-    root: Annotated[str | None, typer.Option(help="The scope no client can leave; --scope if left out.")] = None,
+    root: Annotated[str | None, typer.Option(help="Scope that no client can leave; the default is --scope.")] = None,
     allow_scopes: Annotated[
         bool, typer.Option("--allow-scopes", help="Offer the arguments and tools that name scopes within the root.")
     ] = False,
@@ -106,22 +106,22 @@ def _mcp(
         str, typer.Option(help="essential, all, read, or names of tools with commas between them.")
     ] = "essential",
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Only look: no tool that changes anything, also beside a writer.")
+        bool, typer.Option("--read-only", help="Offer no tool that changes anything; works beside a writer.")
     ] = False,
-    http: Annotated[bool, typer.Option("--http", help="Streamable HTTP at /mcp; standard input and output else.")] = (
-        False
-    ),
+    http: Annotated[
+        bool, typer.Option("--http", help="Streamable HTTP at /mcp, instead of standard input and output.")
+    ] = (False),
     host: Annotated[str, typer.Option(help="Where to listen with --http.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Where to listen with --http.", min=0, max=65_535)] = 8766,
-    token: Annotated[
-        str | None, typer.Option(envvar=MCP_TOKEN, help="The bearer token that --http asks of clients.")
+    token: Annotated[str | None, typer.Option(envvar=MCP_TOKEN, help="Bearer token that --http requires.")] = None,
+    sync_directory: Annotated[
+        Path | None, typer.Option(help="Directory of the files of memory_sync, by scope.")
     ] = None,
-    sync_directory: Annotated[Path | None, typer.Option(help="Where memory_sync keeps its files, by scope.")] = None,
     model: ModelOptions = DEFAULTS,
 ) -> None:
-    """Serve a memory to MCP clients: its tools, its newest memories, and a prompt on how to use them.
+    """Serve a memory to MCP clients: its tools, its newest memories, and a prompt that explains them.
 
-    Whose memory it is, is fixed here; clients cannot leave it.
+    The scope is fixed by the command; clients cannot leave it.
     """
     from memory_retrievers.server.mcp import McpOffer
     from memory_retrievers.server.mcp_sdk import serve_http, serve_stdio
@@ -157,15 +157,15 @@ def _ui(
     store: Store = DEFAULT_STORE,
     port: Annotated[int, typer.Option(help="The port; 0 is any that is free.", min=0, max=65_535)] = 0,
     open_browser: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Only look: nothing can be changed.")] = False,
-    scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and those below it.")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Allow no changes.")] = False,
+    scope: Annotated[str | None, typer.Option("--scope", help="Only this scope and the scopes below.")] = None,
     profile: RankingProfile = "default",
     settings: SettingsFile = None,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Open a live window into a store, for the browser on this machine, until Ctrl-C.
+    """Open a live window into a store in the browser on this machine, until Ctrl-C.
 
-    It works beside all who use the store. The address that is printed opens it once, in one browser.
+    It works while the store is in use. The printed address opens it once, in one browser.
     """
     from memory_retrievers import window
 

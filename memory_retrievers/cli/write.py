@@ -1,4 +1,4 @@
-"""Commands that write, by hand, from conversations and by the memory tools as a model calls them, and the demo."""
+"""Commands that write: by hand, from conversations and by the memory tools; and the demo."""
 
 from __future__ import annotations
 
@@ -54,23 +54,21 @@ from memory_retrievers.tools.tool import ToolPolicy
 def _remember(
     *,
     at: OfScope,
-    fact: Annotated[str | None, typer.Option(help="One sentence to remember as a fact.")] = None,
-    category: Annotated[str | None, typer.Option(help="What the fact is about; note if left out.")] = None,
-    keyword: Annotated[list[str] | None, typer.Option(help="Helps to find the fact; may be repeated.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="A label of the fact; may be repeated.")] = None,
+    fact: Annotated[str | None, typer.Option(help="One sentence to store as a fact.")] = None,
+    category: Annotated[str | None, typer.Option(help="Category of the fact; the default is note.")] = None,
+    keyword: Annotated[list[str] | None, typer.Option(help="Keyword of the fact; may be repeated.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag of the fact; may be repeated.")] = None,
     metadata: Annotated[
-        list[str] | None, typer.Option(metavar=PAIRS, help="To keep with the fact; repeatable.")
+        list[str] | None, typer.Option(metavar=PAIRS, help="Metadata of the fact; may be repeated.")
     ] = None,
-    replaces: Annotated[
-        str | None, typer.Option(metavar="ID", help="A fact that no longer holds: this one holds instead.")
-    ] = None,
+    replaces: Annotated[str | None, typer.Option(metavar="ID", help="Id of a fact that this one replaces.")] = None,
     allow_duplicates: Annotated[bool, typer.Option("--allow-duplicates", help="Store it even if it is known.")] = False,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Store a fact, or an episode given as JSON on standard input, and print its id.
 
-    Of a fact that is known the known one's id is printed. Facts that it may contradict, since they differ in a number,
-    a name or a negation, are named on standard error.
+    For a known fact the id of the known one is printed. Facts that it may contradict, because they differ in a number,
+    a name or a negation, are printed on standard error.
 
     An episode has a summary and may have a title, messages (role, content, timestamp), surprise (0 to 1), start_at,
     end_at and the other fields of EpisodicMemory.new.
@@ -105,20 +103,20 @@ def _update(
     id: Annotated[str, typer.Argument(help="The id of the memory.")],
     *,
     at: OfScope,
-    fact: Annotated[str | None, typer.Option(help="What a fact says from now on.")] = None,
-    correct: Annotated[
-        bool, typer.Option("--correct", help="Mend a slip: what it said until now is not kept.")
-    ] = False,
-    summary: Annotated[str | None, typer.Option(help="What happened, of an episode.")] = None,
-    title: Annotated[str | None, typer.Option(help="The headline of an episode.")] = None,
-    category: Annotated[str | None, typer.Option(help="What a fact is about.")] = None,
-    keyword: Annotated[list[str] | None, typer.Option(help="Helps to find a fact; may be repeated.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="A label; may be repeated.")] = None,
-    importance: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
-    metadata: Annotated[list[str] | None, typer.Option(metavar=PAIRS, help="All of it; repeatable.")] = None,
+    fact: Annotated[str | None, typer.Option(help="New text of a fact.")] = None,
+    correct: Annotated[bool, typer.Option("--correct", help="Correct a slip: the former text is not kept.")] = False,
+    summary: Annotated[str | None, typer.Option(help="New summary of an episode.")] = None,
+    title: Annotated[str | None, typer.Option(help="New title of an episode.")] = None,
+    category: Annotated[str | None, typer.Option(help="New category of a fact.")] = None,
+    keyword: Annotated[list[str] | None, typer.Option(help="New keyword of a fact; may be repeated.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="New tag; may be repeated.")] = None,
+    importance: Annotated[float | None, typer.Option(help="New importance, 0 to 1.")] = None,
+    metadata: Annotated[
+        list[str] | None, typer.Option(metavar=PAIRS, help="New metadata, replacing all; may be repeated.")
+    ] = None,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Change fields of a memory, each as a whole; what a fact said until now stays in its history."""
+    """Replace fields of a memory; the former text of a fact stays in its history."""
     at.store.require_store()
     given = {
         "fact": fact,
@@ -138,7 +136,7 @@ def _update(
 
 
 Conversation = Annotated[
-    str | None, typer.Option("--conversation", help="Which of the scope's conversations, for example a thread's id.")
+    str | None, typer.Option("--conversation", help="Conversation within the scope, for example a thread id.")
 ]
 
 
@@ -154,13 +152,13 @@ def _add_messages(at: OfScope, conversation: Conversation = None, embedder: Embe
 @listed
 def _process(
     *,
-    scope: Annotated[str | None, typer.Option("--scope", help="Only this scope; all if left out.")] = None,
+    scope: Annotated[str | None, typer.Option("--scope", help="Only this scope; the default is all.")] = None,
     store: Store = DEFAULT_STORE,
     include_child_scopes: ChildScopes = False,
     as_json: AsJson = False,
     model: ModelOptions = DEFAULTS,
 ) -> None:
-    """Turn what is due of the queued messages into episodes and facts, and print these."""
+    """Turn due queued messages into episodes and facts, and print them."""
     store.require_store()
     options = store_options(model)
     with to_fill(store, embedder=model, options=options) as memory:
@@ -172,7 +170,7 @@ def _process(
 def _flush(
     *, at: OfScope, conversation: Conversation = None, as_json: AsJson = False, model: ModelOptions = DEFAULTS
 ) -> None:
-    """Make episodes of everything that is queued in a scope, as at the end of a session, and print them."""
+    """Turn all queued messages of a scope into episodes, as at the end of a session, and print them."""
     at.store.require_store()
     options = store_options(model)
     with to_fill(at.store, embedder=model, options=options) as memory:
@@ -183,35 +181,35 @@ def _flush(
 @listed
 def _review(
     id: Annotated[str, typer.Argument(help="The id of the episode.")],
-    rating: Annotated[str, typer.Argument(help="How it served: again, hard, good or easy.")],
+    rating: Annotated[str, typer.Argument(help="How useful it was: again, hard, good or easy.")],
     at: OfScope,
 ) -> None:
-    """Say how an episode served, so that it fades slower or faster from now on."""
+    """Rate how useful an episode was, so that it fades more slowly or faster."""
     with to_change(at.store) as memory:
         memory.review(id, scope=at.scope, rating=rating)
 
 
 @listed
 def _invalidate(id: Annotated[str, typer.Argument(help="The id of the fact.")], at: OfScope) -> None:
-    """Mark a fact as no longer true: it is kept, and no longer found."""
+    """Mark a fact as no longer valid: it is kept, and no longer found."""
     with to_change(at.store) as memory:
         memory.invalidate(id, scope=at.scope)
 
 
 @listed
 def _forget(id: Annotated[str, typer.Argument(help="The id of the memory.")], at: OfScope) -> None:
-    """Remove a memory for good, with every trace of it."""
+    """Delete a memory permanently, with every trace of it."""
     with to_change(at.store) as memory:
         memory.forget(id, scope=at.scope)
 
 
 @listed
 def _forget_messages(
-    said: Annotated[list[str], typer.Argument(help="All words of each message; … for some that are left out.")],
+    said: Annotated[list[str], typer.Argument(help="All words of each message; … stands for omitted ones.")],
     at: OfScope,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Remove what was said in a conversation; print how many messages went, and the ids of what was made of them."""
+    """Delete messages; print their number, and the ids of memories that were made from them."""
     at.store.require_store()
     with to_fill(at.store, embedder=embedder) as memory:
         forgotten = memory.forget_messages(at.scope, said)
@@ -221,11 +219,11 @@ def _forget_messages(
 
 @listed
 def _forget_scope(
-    scope: Annotated[str, typer.Argument(help="Whose memories, with all scopes below.")],
+    scope: Annotated[str, typer.Argument(help="The scope; scopes below are included.")],
     store: Store = DEFAULT_STORE,
     yes: Yes = False,
 ) -> None:
-    """Remove everything that a scope and the scopes below it hold, and print how many memories went."""
+    """Delete everything in a scope and the scopes below, and print the number of deleted memories."""
     scope_paths.parse(scope)
     if not yes:
         raise ValidationError(f"this removes all memories in {scope!r} and below for good: give --yes to do it")
@@ -278,9 +276,9 @@ DEMO_STORE: Final = Place.named(".demo-memory")
 @listed
 def _demo(
     store: Annotated[
-        Place, typer.Option("--store", parser=Place.named, metavar=PLACE, help="Where to keep the sample history.")
+        Place, typer.Option("--store", parser=Place.named, metavar=PLACE, help="Location of the sample history.")
     ] = DEMO_STORE,
-    scope: Annotated[str, typer.Option("--scope", help="Whose memories the sample history becomes.")] = samples.SCOPE,
+    scope: Annotated[str, typer.Option("--scope", help="Scope of the sample history.")] = samples.SCOPE,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Ask a sample history three questions; it is loaded on the first run."""
@@ -308,8 +306,8 @@ def _load_samples_once(memory: AgentMemory, scope: str) -> None:
 tools = typer.Typer(no_args_is_help=True, help="Show the memory tools, and call them as a language model would.")
 
 _OWN_IMPORTS: Final = {"import_max_bytes": MAX_BYTES, "import_max_values": 5_000_000, "import_max_memories": 100_000}
-"""What ``memory_sync`` takes in here: all that it writes, since the document is the user's own, and so is the memory
-that reading it takes. Servers and models keep to the defaults of ``ToolSettings``."""
+"""Limits of ``memory_sync`` here: all that it writes can be imported, since the document is the user's own. Servers and
+models keep to the defaults of ``ToolSettings``."""
 
 AllowScopes: TypeAlias = Annotated[
     bool, typer.Option("--allow-scopes", help="Offer the arguments and tools that name scopes within the root.")
@@ -323,7 +321,7 @@ def _list_tools(
     allow_scopes: AllowScopes = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print their descriptions for a model, as JSON.")] = False,
 ) -> None:
-    """List the tools: what each is called, whether it changes anything, its arguments, what it is for."""
+    """List the tools: name, whether it writes, arguments and description."""
     chosen = offered_tools("all", allow_scopes=allow_scopes)
     offered = [tool.offered_arguments(allow_scopes=allow_scopes) for tool in chosen]
     if as_json:
@@ -347,14 +345,14 @@ def _call(
     name: Annotated[str, typer.Argument(help="The name of the tool.")],
     at: OfScope,
     arguments: Annotated[str, typer.Option("--json", help="The arguments, as a JSON object.")] = "{}",
-    root: Annotated[str | None, typer.Option(help="The scope no argument can leave; --scope if left out.")] = None,
+    root: Annotated[str | None, typer.Option(help="Scope that no argument can leave; the default is --scope.")] = None,
     allow_scopes: AllowScopes = False,
-    sync_directory: Annotated[Path | None, typer.Option(help="Where memory_sync keeps its files.")] = None,
+    sync_directory: Annotated[Path | None, typer.Option(help="Directory of the files of memory_sync.")] = None,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Call a tool and print its result as JSON; where the tool fails, that is the error object, and exit code 2.
+    """Call a tool and print its result as JSON; if the tool fails, print the error object, with exit code 2.
 
-    Unlike the other commands, this counts as a use of what is found: it is what an agent does.
+    Unlike the other commands, this counts as use of the memories found, as for an agent.
     """
     given = json_object("--json", arguments)
     rules = ToolPolicy(root=root or at.scope, allow_scopes=allow_scopes, sync_directory=sync_directory)

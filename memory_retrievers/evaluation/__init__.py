@@ -1,6 +1,6 @@
-"""Measures retrieval quality: on LoCoMo, on a user's own questions, on a small synthetic set.
+"""Measures retrieval quality: on public data sets, on a user's own questions, and on a small synthetic set.
 
-``measure`` has the arithmetic; ``conversations`` is the data, made there by rules, read by ``datasets`` or made by
-``forgetting``; ``stores`` fills stores with it, ``measure`` asks and scores, ``custom`` does so for a user's own
-questions, and ``report`` compares settings. Nothing here records a retrieval: measuring does not change a memory.
+``conversations`` defines the data and fills stores with it; ``datasets`` reads it from files, and ``synthetic``
+generates it. ``measure`` asks and scores, ``custom`` does so for a user's own questions, ``silence`` and
+``calibration`` measure and fit relevance, and ``report`` prints the results. Measuring never changes a memory.
 """

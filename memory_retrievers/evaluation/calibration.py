@@ -1,4 +1,4 @@
-"""Calibration: the weights and floors of relevance for an embedder, fitted to questions and what they brought."""
+"""Calibration: weights and floors of relevance for an embedder, fitted to questions and their results."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ class Example:
     is_gold: tuple[bool, ...]  # whether each hit answers it
 
     def answered(self, weights: Weights) -> Asked:
-        """The example as the evaluation measures it."""
+        """Return the example in the form that is measured."""
         relevances = falling([weights.relevance(each) for each in self.evidence])
         return Asked(is_own=self.is_own, relevances=tuple(relevances), is_gold=self.is_gold)
 
 
 def examples(asked: Sequence[CalibrationQuestion], memory: AgentMemory, *, progress: Progress) -> list[Example]:
-    """Ask questions; nothing is recorded. Small talk, which is never answered, is left out.
+    """Ask questions; nothing is recorded. Results without any relevance, as for small talk, are left out.
 
     Args:
         asked: The questions.
-        memory: A memory that scores, not one under rank fusion.
-        progress: Called with how many have been asked, and of how many.
+        memory: A memory with scores, not one under rank fusion.
+        progress: Called with the number of questions asked, and of all.
     """
     found: list[Example] = []
     for number, each in enumerate(asked, start=1):
@@ -95,12 +95,12 @@ def _hits(asked: CalibrationQuestion, memory: AgentMemory) -> Iterator[Example]:
 
 
 def fitted(chosen: Sequence[Example], *, fewer: float = 0.0, personal: float = 0.0) -> Weights:
-    """Weights of a logistic regression over all hits; what would be negative is left out, and what is given stays.
+    """Fit a logistic regression over all hits; negative weights are dropped, and given ones are kept.
 
     Args:
         chosen: Examples of one kind, at least one.
-        fewer: The given weight of ``fewer``.
-        personal: The given weight of ``personal``.
+        fewer: Weight of ``fewer``, which is not fitted.
+        personal: Weight of ``personal``, which is not fitted.
     """
     import numpy as np
 
@@ -127,7 +127,7 @@ def fitted(chosen: Sequence[Example], *, fewer: float = 0.0, personal: float = 0
 def _regression(
     rows: NDArray[np.float64], right: NDArray[np.float64], *, given: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Fit weights, shape (k,), by Newton's method to rows (n, k), outcomes (n,) and what is added to each sum (n,)."""
+    """Fit weights (k,) by Newton's method to rows (n, k), outcomes (n,) and given offsets (n,)."""
     import numpy as np
 
     weights, ridge = np.zeros(rows.shape[1]), _RIDGE * np.eye(rows.shape[1])
@@ -143,10 +143,10 @@ def _regression(
 
 
 def floor_of(answers: Sequence[Asked], *, loss: float = LOSS) -> float:
-    """The highest floor that silences the answers to at most a share, 0 to 1, of the own questions.
+    """Return the highest floor that loses the answers to at most a share, 0 to 1, of the own questions.
 
-    An answer is lost if the best hit is below the floor, or every hit that answers below the share of it that the
-    others need.
+    An answer is lost if the best hit is below the floor, or if every answering hit is below the share of it that
+    further hits need.
     """
     own = [each for each in answers if each.is_own]
     lost_above = sorted(
@@ -158,7 +158,7 @@ def floor_of(answers: Sequence[Asked], *, loss: float = LOSS) -> float:
 
 
 def left_out(chosen: Sequence[Example]) -> dict[str, list[Asked]]:
-    """The answers of each fold by the weights fitted to the others."""
+    """Return the answers of each fold by weights fitted to the other folds."""
     found = {}
     for fold in sorted({each.fold for each in chosen}):
         weights = fitted([each for each in chosen if each.fold != fold])
@@ -169,8 +169,8 @@ def left_out(chosen: Sequence[Example]) -> dict[str, list[Asked]]:
 def calibrated(every: Sequence[Example], *, are_made: bool) -> dict[Kind, Calibration]:
     """Fit weights and floor of each kind; a kind with too few examples keeps the bundled weights, without a floor.
 
-    Where the questions were made of memories, they are easier than what people ask: the floor is a share of that at
-    which no answer at all is lost.
+    Questions generated from memories are easier than those of people: for them the floor is a share of the one that
+    loses no answer at all.
 
     Raises:
         ValidationError: No kind has enough.
@@ -200,13 +200,13 @@ def figures_left_out(every: Sequence[Example], kind: Kind) -> Silence | None:
 
 
 def has_enough(chosen: Sequence[Example]) -> bool:
-    """Whether there are enough examples with and without an answer to fit weights to."""
+    """Return whether there are enough examples with and without an answer to fit weights."""
     answered = sum(any(each.is_gold) for each in chosen)
     return answered >= FEWEST and sum(not each.is_own for each in chosen) >= FEWEST
 
 
 def asked_by_pairs(pairs: Sequence[Pair], memory: AgentMemory) -> list[CalibrationQuestion]:
-    """Ask the questions of a file, and of each scope those of the next one in the file and the synthetic ones."""
+    """Return the questions of a file, each also asked of the next scope in the file, and synthetic ones."""
     following, asked = following_scopes(pairs), []
     for number, pair in enumerate(pairs):
         fold = str(number % FOLDS)
@@ -219,10 +219,10 @@ def asked_by_pairs(pairs: Sequence[Pair], memory: AgentMemory) -> list[Calibrati
 
 
 def asked_by_memories(memory: AgentMemory) -> list[CalibrationQuestion]:
-    """Make questions of a store's own memories, and as many that none of them answers.
+    """Generate questions from a store's own memories, and as many that none of them answers.
 
-    A question has half of the words of a fact or of a message, and half as many that are not in it, as one who asks
-    uses other words. That is easier or harder than what people ask: questions of your own tell more.
+    A question has half of the words of a fact or message, and half as many words that are not in it, since people use
+    other words when they ask. This is easier or harder than real questions: your own questions tell more.
     """
     chance = random.Random(1)  # noqa: S311 - nothing secret
     scopes = memory.scopes()
@@ -257,7 +257,7 @@ def _words(text: str) -> list[str]:
 
 
 def _foreign(scopes: Sequence[str], number: int) -> list[CalibrationQuestion]:
-    """Questions about synthetic conversations, which no store answers, dealt out to scopes."""
+    """Return questions about synthetic conversations, which no store answers, distributed over scopes."""
     questions = [each.text for conversation in synthetic() for each in conversation.questions]
     distinct = list(dict.fromkeys(questions))
     return [

@@ -1,4 +1,4 @@
-"""Conversations of several sessions with questions and gold evidence, and the stores that are filled with them."""
+"""Conversations of several sessions with questions and gold evidence, and stores filled with them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LATER: Final = timedelta(days=1)  # time from the last session to the questions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """Something that was said."""
+    """A message of a conversation."""
 
     id: str  # unique in the conversation
     speaker: str  # who says it
@@ -43,14 +43,14 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Turns of one sitting; it becomes one episode."""
+    """Turns of one session, which becomes one episode."""
 
     id: str  # unique in the conversation; the id of the episode
     at: datetime  # when it began, in UTC
     turns: tuple[Turn, ...]  # at least one, in order
 
     def messages(self) -> tuple[Message, ...]:
-        """The turns as messages; the speaker is the role."""
+        """Return the turns as messages; the speaker is the role."""
         return tuple(
             Message(role=turn.speaker, content=turn.text, timestamp=self.at + PACE * place)
             for place, turn in enumerate(self.turns)
@@ -76,7 +76,7 @@ class Conversation:
 
     @property
     def asked_at(self) -> datetime:
-        """The moment at which the questions are asked."""
+        """The time at which the questions are asked."""
         return self.sessions[-1].at + LATER
 
     @cached_property
@@ -90,9 +90,9 @@ class Conversation:
         return {turn.id: turn for session in self.sessions for turn in session.turns}
 
     def drafts(self) -> list[EpisodicDraft]:
-        """One episode for each session, with the title and the summary that are made without a language model.
+        """Return an episode for each session, with title and summary made by rules.
 
-        The words of the sessions so far are what rarity is measured against, as when messages arrive one by one.
+        Rarity of words is measured against the sessions so far, as when messages arrive one by one.
         """
         words: Counter[str] = Counter()
         drafts = []
@@ -117,15 +117,15 @@ class Conversation:
 
 
 MAX_BYTES: Final = 100_000_000
-"""Largest size of an input file. LoCoMo has 3 MB, and parsed JSON takes about ten times the space of its text."""
+"""Maximum size of an input file. LoCoMo has 3 MB, and parsed JSON takes about ten times the space of its text."""
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; not a byte beyond :data:`MAX_BYTES` is read.
+    """Read the text of a file of at most :data:`MAX_BYTES`.
 
     Raises:
         ConfigurationError: The file cannot be read.
-        ValidationError: It is longer, or no UTF-8.
+        ValidationError: It is longer, or not UTF-8.
     """
     try:
         with path.open("rb") as file:
@@ -144,7 +144,7 @@ class RememberedVectors:
     """An embedder that caches the vectors of another, under its id.
 
     Raises:
-        ConfigurationError: The file is there and holds no vectors of this embedder.
+        ConfigurationError: The file exists and does not contain vectors of this embedder.
     """
 
     def __init__(self, embedder: Embedder, *, file: Path | None = None) -> None:
@@ -161,7 +161,7 @@ class RememberedVectors:
 
     @property
     def id(self) -> str:
-        """The name of the embedder that is asked."""
+        """The id of the cached embedder."""
         return self._embedder.id
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
@@ -181,7 +181,7 @@ class RememberedVectors:
         return self._known(self._queries, [text], lambda _: [self._embedder.embed_query(text)])[0]
 
     def _embed_tokens(self, texts: Sequence[str], *, is_query: bool = False) -> list[Embedded]:
-        """Embed texts by their tokens, each distinct one once in a run; no file keeps them."""
+        """Embed texts by their tokens, each distinct text once in a run; they are not saved to the file."""
         assert isinstance(self._embedder, TokenEmbedder)  # noqa: S101 - only then it is offered
         return self._known(self._tokens[is_query], texts, partial(self._embedder.embed_tokens, is_query=is_query))
 
@@ -195,7 +195,7 @@ class RememberedVectors:
             return [known[key] for key in keys]
 
     def save(self) -> None:
-        """Keep the vectors in the file, if there is one, whole or not at all."""
+        """Save the vectors to the file, if there is one, completely or not at all."""
         import numpy as np
 
         if self._file is None or not (self._documents and self._queries):
@@ -241,13 +241,13 @@ class MovableClock:
     moment: datetime  # what it is set to
 
     def now(self) -> datetime:
-        """The moment it is set to."""
+        """Return the time it is set to."""
         return self.moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """A memory proved useful."""
+    """A use of a memory that proved helpful."""
 
     scope: str  # the scope of the memory
     session: str  # the session it is of
@@ -255,16 +255,15 @@ class Use:
 
 
 class FilledStores:
-    """Conversations as stores in a directory of their own, until the end of a ``with`` statement.
+    """Conversations in stores in a temporary directory, until the end of a ``with`` statement.
 
-    One session is one episode and one conversation a scope of a store that holds all of them.
+    Each session is an episode, and each conversation a scope of a store.
 
     Args:
-        conversations: What the stores hold.
-        embedder: What embeds.
-        uses: Which memories prove useful before anything is asked, in the order of time.
-        live: Send every session message by message and leave it queued; questions are asked at once. Each session is
-            an open episode then.
+        conversations: The conversations.
+        embedder: The embedder.
+        uses: Uses of memories before the questions are asked, in order of time.
+        live: Queue every session message by message, and ask at once; each session is then an open episode.
     """
 
     def __init__(
@@ -285,7 +284,7 @@ class FilledStores:
 
     @contextmanager
     def opened(self, settings: RetrievalSettings) -> Iterator[tuple[AgentMemory, MovableClock]]:
-        """The store that is indexed as the settings ask for, with these settings, and the clock it goes by."""
+        """Open the store for these settings, and return it with its clock."""
         clock = MovableClock(max(conversation.asked_at for conversation in self.conversations))
         place = Path(self._directory.name) / settings.passages
         if settings.passages not in self._filled:
@@ -297,7 +296,7 @@ class FilledStores:
             yield memory, clock
 
     def asked_at(self, conversation: Conversation) -> datetime:
-        """The moment at which the questions of a conversation are asked."""
+        """Return the time at which the questions of a conversation are asked."""
         last = conversation.sessions[-1]
         return last.at + PACE * len(last.turns) if self.live else conversation.asked_at
 

@@ -55,17 +55,17 @@ class Pair:
     memory_ids: frozenset[str]  # the ids of the right memories; at least one
 
     def is_held_out(self, seed: int) -> bool:
-        """True if it is kept for the test: about every second pair is, and the same ones for the same seed."""
+        """True if it is held out for the test, as about half of the pairs are; the same ones for the same seed."""
         key = f"{seed}\n{self.scope}\n{self.query}".encode("utf-8", "surrogatepass")
         return hashlib.blake2b(key, digest_size=1).digest()[0] % 2 == 1
 
 
 def load(path: Path) -> list[Pair]:
-    """The pairs of a file, one JSON object a line; blank lines are passed over.
+    """Load the pairs of a file, one JSON object a line; blank lines are ignored.
 
     Raises:
-        ValidationError: A line is no pair, which the message names, or there is none; or the file is longer than
-            ``files.MAX_BYTES``.
+        ValidationError: A line, which the message names, is not a pair; or there is none; or the file is longer than
+            ``conversations.MAX_BYTES``.
     """
     pairs: list[Pair] = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
@@ -85,10 +85,10 @@ def load(path: Path) -> list[Pair]:
 
 
 def check(pairs: Sequence[Pair], memory: AgentMemory) -> None:
-    """Refuse pairs whose memories are not there: what cannot be found would count as not found.
+    """Refuse pairs whose memories do not exist, since they would count as not found.
 
     Raises:
-        ValidationError: A memory is not in the scope of its question, or the scope is malformed; the line is named.
+        ValidationError: A memory is not in the scope of its question, or the scope is malformed; names the line.
     """
     for pair in pairs:
         for right in sorted(pair.memory_ids):
@@ -110,12 +110,12 @@ MOST_FACTS: Final = 100  # number of facts that are ranked: as many as episodes 
 
 _DEPTH: Final = 10
 _CHOSEN_BY: Final = f"nDCG@{_DEPTH}"
-"""Measure that chooses the settings: it is graded by rank, where the share of questions knows right and wrong only."""
+"""Measure that chooses the settings: it is graded by rank, whereas a share of questions is right or wrong only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """The setting that was best on one half, and what it is worth on the other."""
+    """The best settings on one half of the questions, and their figures on the other half."""
 
     name: str
     settings: RetrievalSettings
@@ -124,7 +124,7 @@ class Suggestion:
 
     @property
     def is_within_noise(self) -> bool:
-        """True if the default may be as good: nothing is gained by leaving it."""
+        """True if the default may be as good, so that there is no reason to change it."""
         return self.gain.low <= 0 or self.name == DEFAULT
 
 
@@ -138,19 +138,19 @@ def measure_own(
     progress: Progress,
     min_relevance: MinRelevance = 0.0,
 ) -> dict[str, list[Score]]:
-    """Score every setting; the category of a score is the half of the questions it belongs to.
+    """Score all settings; the category of a score is its half of the questions.
 
     Args:
         pairs: The questions.
         compared: The settings by their names.
-        open_store: Opens the store with a setting, to look into it.
-        embedder: The store's, remembering vectors, so that embedding is no part of the time.
-        seed: Splits the questions.
-        progress: Called with how many settings have been measured, and of how many.
-        min_relevance: Least relevance of what counts as found.
+        open_store: Opens the store read-only with given settings.
+        embedder: The store's embedder with cached vectors, so that times do not include embedding.
+        seed: Seed of the split.
+        progress: Called with the number of settings measured, and of all.
+        min_relevance: Minimum relevance of a memory that counts as found.
 
     Raises:
-        ValidationError: A question names a memory that is not there, or one half of the questions is empty.
+        ValidationError: A question names a memory that does not exist, or one half of the questions is empty.
     """
     if sum(pair.is_held_out(seed) for pair in pairs) in {0, len(pairs)}:
         raise ValidationError(
@@ -170,9 +170,9 @@ def measure_own(
 
 
 def measure_silence(pairs: Sequence[Pair], memory: AgentMemory) -> Silence:
-    """Ask every question of its own scope and of the next one in the file, as :mod:`evaluation.silence` does.
+    """Ask every question in its own scope and in the next one in the file, as :mod:`evaluation.silence` does.
 
-    Where all questions are of one scope there is no foreign one: the AUC and what is silenced are then NaN.
+    If all questions have the same scope, there are no foreign ones, and AUC and silenced share are NaN.
     """
     following, answers = following_scopes(pairs), []
     for pair in pairs:
@@ -183,15 +183,15 @@ def measure_silence(pairs: Sequence[Pair], memory: AgentMemory) -> Silence:
 
 
 def following_scopes(pairs: Sequence[Pair]) -> dict[str, str]:
-    """The next scope in the file by each, the first behind the last."""
+    """Map each scope to the next one in the file, and the last to the first."""
     scopes = list(dict.fromkeys(pair.scope for pair in pairs))
     return dict(zip(scopes, [*scopes[1:], *scopes[:1]], strict=True))
 
 
 def suggest(measured: Mapping[str, Sequence[Score]], compared: Mapping[str, RetrievalSettings]) -> Suggestion:
-    """The setting with the best nDCG@10 on the one half, the first of several, and its figures on the other.
+    """Return the settings with the best nDCG@10 on one half, the first of several, and their figures on the other.
 
-    It takes what :func:`measure_own` gave, and the settings, the default among them under the name ``default``.
+    It takes the result of :func:`measure_own` and the settings, which include the default under the name ``default``.
     """
     halves = {
         name: {half: [score for score in scores if score.category == half] for half in (TUNE, HELD_OUT)}

@@ -1,9 +1,9 @@
-"""Readers of the public data sets LoCoMo, REALTALK and BEAM, which are no part of this package: who measures has them.
+"""Readers of the public data sets LoCoMo, REALTALK and BEAM, which are not part of this package.
 
 LoCoMo (https://github.com/snap-research/locomo, CC BY-NC 4.0) is one published file, or a list of turns with gold ids.
-REALTALK (https://github.com/danny911kr/REALTALK) has the same layout, with a file ``Chat_*.json`` a conversation. BEAM
-(https://github.com/mohammadtavakoli78/BEAM) has a directory a chat, with ``chat.json`` and
-``probing_questions/probing_questions.json``; of its update questions is measured whether the original and the updated
+REALTALK (https://github.com/danny911kr/REALTALK) has the same layout, with a file ``Chat_*.json`` per conversation.
+BEAM (https://github.com/mohammadtavakoli78/BEAM) has a directory for each chat, with ``chat.json`` and
+``probing_questions/probing_questions.json``. Its update questions measure whether the original and the updated
 statement are both found, and the newer one first.
 """
 
@@ -71,7 +71,7 @@ class _Sample(BaseModel):
 
 
 class _Listed(BaseModel):
-    """A conversation whose turns are one list, each with its session and its time."""
+    """A conversation as one list of turns, each with its session and time."""
 
     sample_id: str = ""
     turns: list[_DatedTurn]
@@ -79,14 +79,14 @@ class _Listed(BaseModel):
 
 
 def load_locomo(path: Path) -> list[Conversation]:
-    """The conversations of a file, in its order, or of the files ``Chat_*.json`` of a directory, by name.
+    """Load the conversations of a file, in its order, or of the files ``Chat_*.json`` of a directory, by name.
 
-    Evidence is brought into one form ("D8:6; D9:17" are two turns, "D30:05" is D30:5); what points to no turn is
-    left out, and so is a question without any evidence that is left.
+    Evidence is normalised ("D8:6; D9:17" are two turns, "D30:05" is D30:5). Evidence that matches no turn is left out,
+    and so are questions without evidence.
 
     Raises:
         ConfigurationError: There is no such file, or none in the directory.
-        ValidationError: It is not in one of the forms, or longer than ``files.MAX_BYTES``.
+        ValidationError: It has none of the formats, or is longer than ``conversations.MAX_BYTES``.
     """
     if path.is_dir():
         if not (files := sorted(path.glob("Chat_*.json"))):
@@ -110,7 +110,7 @@ def _parsed(model: type[FormT], value: object, path: Path, number: int) -> FormT
 
 
 def _sessions(sample: _Sample, path: Path) -> Iterator[tuple[int, str, list[_Turn]]]:
-    """Number, time and turns of each session; some sessions of the file have a time and no turns."""
+    """Yield number, time and turns of each session that has turns."""
     names = [match for name in sample.conversation if (match := _SESSION.fullmatch(name))]
     for match in sorted(names, key=lambda match: int(match[1])):
         spoken = sample.conversation[match[0]]
@@ -160,7 +160,7 @@ def _turn(turn: _Turn) -> Turn:
 
 
 def _ids(texts: Iterable[str]) -> list[str]:
-    """The turns that the texts name, each in one form.
+    """Return the turns that the texts name, normalised.
 
     >>> _ids(["D8:6; D9:17", "D:11:26", "D30:05", "D"])
     ['D8:6', 'D9:17', 'D11:26', 'D30:5']
@@ -188,7 +188,7 @@ _CHAT: Final = "chat.json"
 _BEGUN: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _DAY: Final = timedelta(days=1)
 _PLACE: Final = re.compile(r"\s*->->\s*\d[\d,\s]*$")
-"""What stands behind the words of the user: the place in the plan of the chat."""
+"""Suffix of user messages: the position in the plan of the chat."""
 
 
 class _Message(BaseModel):
@@ -224,19 +224,19 @@ class Update:
 
 @dataclass(frozen=True, kw_only=True)
 class Chat(Conversation):
-    """A chat with its update questions; a batch of turns is a session."""
+    """A chat with its update questions; each batch of turns is a session."""
 
     updates: tuple[Update, ...] = ()
 
 
 def load_beam(directory: Path) -> list[Chat]:
-    """The chats below a directory that have update questions, by their paths.
+    """Load the chats below a directory that have update questions, ordered by path.
 
     Questions whose statements are not in the chat, or are in the same message, are left out.
 
     Raises:
         ConfigurationError: There is no such question, or a file cannot be read.
-        ValidationError: A file is not in the form, or longer than ``conversations.MAX_BYTES``.
+        ValidationError: A file has another format, or is longer than ``conversations.MAX_BYTES``.
     """
     files = sorted(directory.rglob(_QUESTIONS), key=lambda file: [(len(part), part) for part in file.parts])
     chats = [_chat(file, directory) for file in files]
@@ -251,16 +251,16 @@ def load_beam(directory: Path) -> list[Chat]:
 def measure_updates(
     chats: Sequence[Chat], stores: FilledStores, settings: RetrievalSettings, *, progress: Progress
 ) -> list[Score]:
-    """Ask every update question of its chat.
+    """Ask every update question in its chat.
 
     Args:
-        chats: The chats, which the stores hold.
+        chats: The chats in the stores.
         stores: The stores.
         settings: Settings of retrieval.
-        progress: Called with how many questions have been asked, and of how many.
+        progress: Called with the number of questions asked, and of all.
 
     Raises:
-        ValidationError: Only summaries are searched under these settings, and no messages.
+        ValidationError: These settings search summaries only, and no messages.
     """
     scores: list[Score] = []
     number = sum(len(chat.updates) for chat in chats)
@@ -281,7 +281,7 @@ def measure_updates(
 
 
 def _values(update: Update, best: Sequence[str]) -> Mapping[str, float]:
-    """What of an update is among the best turns.
+    """Return which statements of an update are among the best turns.
 
     >>> update = Update(text="How many?", original=frozenset({"1"}), updated=frozenset({"2"}))
     >>> _values(update, ["2", "7", "1"])

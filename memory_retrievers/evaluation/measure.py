@@ -1,4 +1,4 @@
-"""Measurement of a memory on questions with gold evidence: answers, scores and their figures."""
+"""Measurement of a memory on questions with gold evidence: answers, scores and figures."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def score(conversation: Conversation, question: Question, answer: Answer) -> Sco
 
 
 def figures(scores: Sequence[Score]) -> Figures:
-    """The means of at least one score; a measure that a score lacks is not averaged."""
+    """Average at least one score; measures that some score lacks are left out."""
     names = [name for name in scores[0].values if all(name in score.values for score in scores)]
     means = {name: statistics.fmean(score.values[name] for score in scores) for name in names}
     seconds = sorted(score.seconds for score in scores)
@@ -98,7 +98,7 @@ def figures(scores: Sequence[Score]) -> Figures:
 
 
 def by_category(scores: Sequence[Score]) -> dict[str, Figures]:
-    """The figures of each category, in the order of their names."""
+    """Return the figures of each category, in the order of their names."""
     categories = sorted({score.category for score in scores})
     return {category: figures([score for score in scores if score.category == category]) for category in categories}
 
@@ -121,7 +121,7 @@ class TokenCounter:
 
 @functools.cache
 def token_counter() -> TokenCounter:
-    """cl100k, or a quarter of the characters where tiktoken or its table is not installed."""
+    """Return a counter for cl100k, or for a quarter of the characters if tiktoken or its table is not installed."""
     table = _table()
     if table is None or importlib.util.find_spec("tiktoken") is None:
         return TokenCounter(name="characters / 4", count=lambda text: -(-len(text) // 4))
@@ -153,13 +153,13 @@ ALL_EPISODES: Final = 100
 def measure(
     stores: FilledStores, settings: RetrievalSettings, *, tokens: TokenCounter | None, progress: Progress
 ) -> list[Score]:
-    """Score every question under one setting, asked when the stores say. Nothing is recorded.
+    """Score every question under given settings. Nothing is recorded.
 
     Args:
-        stores: What is asked about. That their embedder remembers vectors keeps embedding out of the times.
-        settings: The setting.
-        tokens: Counts what is read; None leaves out what a reader would find.
-        progress: Called with how many questions have been asked, and of how many.
+        stores: The conversations. Their embedder caches vectors, so that times do not include embedding.
+        settings: Settings of retrieval.
+        tokens: Counts the tokens of rendered results; None leaves out the measures of these.
+        progress: Called with the number of questions asked, and of all.
     """
     number = sum(len(conversation.questions) for conversation in stores.conversations)
     scores: list[Score] = []
@@ -192,12 +192,12 @@ def _ask(memory: AgentMemory, conversation: Conversation, question: Question, *,
 
 
 def _session(memory: EpisodicMemory) -> str:
-    """The session that an episode is of: as an id, or as the conversation that is open."""
+    """Return the session of an episode: its id, or the conversation of an open one."""
     return memory.conversation_id or memory.id
 
 
 def ranked_turns(conversation: Conversation, result: RetrievalResult) -> list[str] | None:
-    """All turns that matched, over all episodes, best first; None if the setting searches summaries only."""
+    """Return all matching turns of all episodes, best first; None if only summaries are searched."""
     ids = {session.id: [turn.id for turn in session.turns] for session in conversation.sessions}
     scored = [
         (match.score, ids[_session(hit.memory)][message])
@@ -213,7 +213,7 @@ def ranked_turns(conversation: Conversation, result: RetrievalResult) -> list[st
 def evidence(
     conversation: Conversation, question: Question, result: RetrievalResult, *, tokens: TokenCounter
 ) -> dict[int, frozenset[str]]:
-    """Find for each budget the gold turns whose whole text a reader of the rendered result sees.
+    """Find for each budget the gold turns whose whole text is in the rendered result.
 
     Args:
         conversation: Conversation of the question.
@@ -255,7 +255,7 @@ def turns_within(
 
 
 def _end(rendered: str, text: str) -> int | None:
-    """End of the first occurrence of a turn's text, on a line of its own or as a JSON literal; None without one."""
+    """Return the end of the first occurrence of a turn's text, as plain text or as a JSON literal; None without one."""
     ends = [rendered.index(form) + len(form) for form in (one_line(text), quote(text)) if form in rendered]
     return min(ends, default=None)
 
@@ -272,7 +272,7 @@ class Interval(NamedTuple):
 
 
 def recall_at(ranked: Sequence[Hashable], gold: Collection[Hashable], k: int) -> float:
-    """Share of the relevant items that are among the first ``k``, 0 to 1.
+    """Return the share of the relevant items that are among the first ``k``, 0 to 1.
 
     Args:
         ranked: Items, best first.
@@ -286,7 +286,7 @@ def recall_at(ranked: Sequence[Hashable], gold: Collection[Hashable], k: int) ->
 
 
 def reciprocal_rank(ranked: Sequence[Hashable], gold: Collection[Hashable]) -> float:
-    """One divided by the place of the first right one, from 1; 0 if there is none.
+    """Return one divided by the rank of the first relevant item, from 1; 0 if there is none.
 
     >>> reciprocal_rank(["a", "b", "c"], {"b", "c"})
     0.5
@@ -313,7 +313,7 @@ def ndcg_at(ranked: Sequence[Hashable], gold: Collection[Hashable], k: int) -> f
 
 
 def wilson(share: float, number: int) -> Interval:
-    """The 95 % score interval of a share of so many trials (Wilson 1927).
+    """Return the 95 % score interval of a share of a number of trials (Wilson 1927).
 
     >>> low, high = wilson(0.8, 10)
     >>> round(low, 4), round(high, 4)
@@ -329,7 +329,7 @@ def wilson(share: float, number: int) -> Interval:
 
 
 def bootstrap(differences: Sequence[float]) -> Interval:
-    """The 95 % percentile interval of the mean of paired differences (Efron 1979); the same for the same ones.
+    """Return the 95 % percentile interval of the mean of paired differences (Efron 1979); it is deterministic.
 
     >>> bootstrap([0.5, 0.5, 0.5])
     Interval(low=0.5, high=0.5)

@@ -1,4 +1,4 @@
-"""Reports of measurements as tables and JSON, and the settings that an ablation compares."""
+"""Reports of measurements as tables and JSON, and the settings of an ablation."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ ROWS: Final[Mapping[str, Mapping[str, object]]] = {
     "no tokens": {"token_rerank": False},
     "common words embedded": {"common_share": 1.0},
 }
-"""Each row of the ablation by its name: in what it differs from the default."""
+"""Rows of the ablation by name, each with its difference from the default."""
 
 GRID: Final[Mapping[str, tuple[object, ...]]] = {
     "dense_weight": (0.3, 0.5, 0.7),
     "decay_weight": (0.0, 0.05, 0.1, 0.2, 1.0),
 }
-"""The fields a setting is suggested for, each with the round numbers that are tried."""
+"""Fields for which settings are suggested, each with the values to try."""
 
 
 def ablations() -> dict[str, RetrievalSettings]:
-    """The settings of every row, without the default itself."""
+    """Return the settings of every row, without the default itself."""
     return {name: RetrievalSettings.model_validate(change) for name, change in ROWS.items()}
 
 
 def grid() -> dict[str, RetrievalSettings]:
-    """The default with every combination of the grid, but for the default itself; named by what differs from it."""
+    """Return all combinations of the grid except the default, named by their difference from it."""
     settings = [
         RetrievalSettings.model_validate(dict(zip(GRID, each, strict=True))) for each in product(*GRID.values())
     ]
@@ -71,7 +71,7 @@ _MISSING: Final = "–"
 
 
 def headings(measured: Mapping[str, Sequence[Score]], *, measures: Sequence[str] | None = None) -> list[str]:
-    """The columns of :func:`rows`: the profile, the category, how many questions, the measures, the times."""
+    """Return the columns of :func:`rows`: profile, category, number of questions, measures, times."""
     columns = ["profile", "category", "questions"]
     for name in measures or _measures(measured):
         columns += [name, f"{name} 95 %"] if name in _WITH_INTERVAL else [name]
@@ -79,7 +79,7 @@ def headings(measured: Mapping[str, Sequence[Score]], *, measures: Sequence[str]
 
 
 def rows(measured: Mapping[str, Sequence[Score]], *, measures: Sequence[str] | None = None) -> list[list[str]]:
-    """A row for each profile, then one for each category and profile, of some measures or all; shares in percent."""
+    """Return a row for each profile, then one for each category and profile; shares are in percent."""
     names = measures or _measures(measured)
     overall = [_row(profile, ALL, figures(scores), names) for profile, scores in measured.items()]
     found = {profile: by_category(scores) for profile, scores in measured.items()}
@@ -93,7 +93,7 @@ def rows(measured: Mapping[str, Sequence[Score]], *, measures: Sequence[str] | N
 
 
 def paired_rows(measured: Mapping[str, Sequence[Score]]) -> list[list[str]]:
-    """By how many points each further profile is above the first, by category and measure, on the same questions."""
+    """Return the paired differences of further profiles from the first in points, by category and measure."""
     (_, first), *others = measured.items()
     table = []
     for profile, scores in others:
@@ -108,7 +108,7 @@ def paired_rows(measured: Mapping[str, Sequence[Score]]) -> list[list[str]]:
 
 
 def as_json(measured: Mapping[str, Sequence[Score]]) -> JsonObject:
-    """All figures as they are: shares from 0 to 1, times in milliseconds."""
+    """Return all figures: shares from 0 to 1, times in milliseconds."""
     return {
         profile: {ALL: _figures(figures(scores))}
         | {category: _figures(found) for category, found in by_category(scores).items()}
@@ -117,7 +117,7 @@ def as_json(measured: Mapping[str, Sequence[Score]]) -> JsonObject:
 
 
 def suggestion_as_json(suggestion: Suggestion) -> JsonObject:
-    """The suggestion with every number of its setting."""
+    """Return the suggestion with all its settings."""
     return {
         "name": suggestion.name,
         "settings": suggestion.settings.model_dump(mode="json"),
@@ -128,7 +128,7 @@ def suggestion_as_json(suggestion: Suggestion) -> JsonObject:
 
 
 def suggestion_lines(suggestion: Suggestion) -> Iterator[str]:
-    """The suggestion in words."""
+    """Yield the suggestion in words."""
     found, interval = suggestion.held_out, suggestion.held_out.intervals["any@5"]
     difference = difference_from_default(suggestion.settings)
     yield f"suggested: {suggestion.name}: RetrievalSettings({difference})"
@@ -144,12 +144,12 @@ def suggestion_lines(suggestion: Suggestion) -> Iterator[str]:
 
 
 def counted(tokens: TokenCounter) -> str:
-    """Footnote on the columns T500 and so on."""
+    """Return the footnote on the columns T500 and so on."""
     return f"T500: the share of evidence turns within the first 500 tokens of what is read, counted by {tokens.name}"
 
 
 def percent(share: float) -> str:
-    """A share with one digit behind the point.
+    """Format a share as a percentage with one decimal.
 
     >>> percent(0.79564)
     '79.6'

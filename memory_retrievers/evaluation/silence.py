@@ -1,4 +1,4 @@
-"""Silence: whether relevance tells questions that a memory can answer from those of somebody else."""
+"""Silence: whether relevance separates questions that a memory can answer from those of another conversation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BINS: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question and the relevance of what it brought."""
+    """A question and the relevance of its results."""
 
     is_own: bool  # whether it was asked of its own conversation
     relevances: tuple[float, ...]  # relevance of each hit, best first
@@ -37,10 +37,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """How well relevance tells own questions from foreign ones.
+    """How well relevance separates own questions from foreign ones.
 
-    The calibration error is the expected difference of a hit's relevance and the share of hits as relevant that hold
-    evidence, in ten bins.
+    The calibration error is the expected difference between the relevance of hits and the share of hits with evidence,
+    in ten bins.
     """
 
     questions: int  # number of own questions
@@ -52,12 +52,12 @@ class Silence:
 
 
 def ask(stores: FilledStores, settings: RetrievalSettings, *, progress: Progress) -> list[Asked]:
-    """Ask every question of its own conversation and of the next one, with the names exchanged.
+    """Ask every question in its own conversation and in the next one, with the names exchanged.
 
     Args:
         stores: The conversations, at least two.
         settings: Settings of retrieval.
-        progress: Called with how many questions have been asked, and of how many.
+        progress: Called with the number of questions asked, and of all.
     """
     conversations, answers = stores.conversations, []
     retrieve = partial(AgentMemory.retrieve, episodic_limit=DEPTH, semantic_limit=0, record=False)
@@ -79,18 +79,18 @@ def ask(stores: FilledStores, settings: RetrievalSettings, *, progress: Progress
 
 
 def speakers(conversation: Conversation) -> list[str]:
-    """Who speaks in a conversation, in the order of the first words."""
+    """Return the speakers of a conversation, in the order of their first turns."""
     return list(dict.fromkeys(turn.speaker for turn in conversation.turns.values()))
 
 
 def exchanged(question: Question, names: Mapping[str, str]) -> str:
-    """Text of a question with each name (new by old) replaced by another, all at once."""
+    """Return the text of a question with names replaced (new by old), all at once."""
     pattern = "|".join(rf"\b{re.escape(name)}\b" for name in sorted(names, key=len, reverse=True))
     return re.sub(pattern, lambda found: names[found[0]], question.text) if names else question.text
 
 
 def measured(answers: Sequence[Asked]) -> Silence:
-    """Measure answers to own questions, at least one, and to foreign ones; without any, their figures are NaN."""
+    """Measure answers to own questions, at least one, and to foreign ones; without these, their figures are NaN."""
     own = [answer for answer in answers if answer.is_own]
     foreign = sorted(answer.best for answer in answers if not answer.is_own)
     found = sorted(answer.best for answer in own if any(answer.is_gold[:DEPTH]))
@@ -108,7 +108,7 @@ def measured(answers: Sequence[Asked]) -> Silence:
 
 
 def auc(higher: Sequence[float], lower: Sequence[float]) -> float:
-    """Probability that one of the first is above one of the second, equal ones counting half.
+    """Return the probability that one of the first is above one of the second; ties count half.
 
     >>> auc([0.9, 0.4], [0.4, 0.1])
     0.875
@@ -121,7 +121,7 @@ def auc(higher: Sequence[float], lower: Sequence[float]) -> float:
 
 
 def calibration_error(hits: Sequence[tuple[float, bool]]) -> float:
-    """Expected calibration error of probabilities with their outcomes, in ten bins of equal width.
+    """Return the expected calibration error of probabilities with outcomes, in ten bins of equal width.
 
     >>> calibration_error([(0.8, True), (0.8, False)])
     0.30000000000000004
@@ -134,7 +134,7 @@ def calibration_error(hits: Sequence[tuple[float, bool]]) -> float:
 
 
 def answer_of(result: RetrievalResult, gold: Container[str] | None) -> Asked:
-    """The best hits of a question, with the ids of what answers it; None where it was asked of another conversation."""
+    """Return the best hits of a question; ``gold`` has the ids that answer it, or is None for a foreign question."""
     best = sorted(result, key=lambda hit: -hit.relevance)[:DEPTH]
     return Asked(
         is_own=gold is not None,

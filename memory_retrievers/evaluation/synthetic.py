@@ -1,7 +1,7 @@
-"""Synthetic conversations and lives, made from a seed; the effect of forgetting and review on questions about lives.
+"""Synthetic conversations and lives from a seed, and the effect of forgetting and reviews on questions about lives.
 
-They were written for this package, their texts in ``samples/synthetic.json``: friends who talk about trips, pets, work
-and meals, and people who tell what changes in ten months. They are easy: they show that search works, not how well.
+The texts in ``samples/synthetic.json`` were written for this package: friends talk about trips, pets, work and meals,
+and people tell what changes in ten months. They are easy: they show that search works, not how well.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHANGED: Final = "changed"  # it was one thing and is another now: the newer mem
 USED: Final = "used"  # two facts of the same month, one of which has been used since: that one is right
 
 KEPT: Final = "kept"
-"""Something has been used for long, and another thing was tried once, later: the older memory is right."""
+"""Something has long been used, and another thing was tried once, later: the older memory is right."""
 
 AGELESS: Final = "ageless"  # a fact mentioned once, long ago, and similar ones since: age must not matter
 
@@ -42,7 +42,7 @@ START: Final = datetime(2024, 1, 5, 8, 0, tzinfo=UTC)
 DAYS: Final = 330  # length of a life in days
 
 USES: Final = (4, 12, 30, 65, 120)
-"""Days from the mention of a fact to its uses, for one that keeps being used; the intervals grow as in practice."""
+"""Days from the mention of a fact to its uses, if it keeps being used; the intervals grow as in practice."""
 
 
 class _Topic(BaseModel):
@@ -69,7 +69,7 @@ class _Slot(BaseModel):
 
 
 class _Ageless(BaseModel):
-    """What is mentioned once, its question, and what is said since with a word of it."""
+    """A fact mentioned once, its question, and a later statement that shares a word with it."""
 
     text: str
     asked: str
@@ -77,7 +77,7 @@ class _Ageless(BaseModel):
 
 
 class _Texts(BaseModel):
-    """What conversations, and from ``people`` on what lives are made of."""
+    """Texts of conversations and, from ``people`` on, of lives."""
 
     pairs: tuple[tuple[str, str], ...]
     topics: tuple[_Topic, ...]
@@ -98,8 +98,8 @@ def _texts() -> _Texts:
 def synthetic(*, seed: int = 1, number: int = 2) -> list[Conversation]:
     """Make ``number`` conversations of a dozen sessions with their questions; the same for the same seed.
 
-    ``single`` asks for what was said, ``context`` for an answer that does not name its subject, ``temporal`` for the
-    time of something, ``multi`` for everything of one sort that a speaker has mentioned.
+    ``single`` asks for a statement, ``context`` for an answer that does not name its subject, ``temporal`` for the time
+    of something, ``multi`` for everything of one kind that a speaker has mentioned.
     """
     source = random.Random(seed)  # noqa: S311 - nothing is kept secret here
     pairs = _texts().pairs
@@ -263,8 +263,8 @@ def measure_forgetting(
     Args:
         lives: The lives.
         uses: The uses of memories in them.
-        embedder: What embeds.
-        watched: Context of a row, by its name, whose function takes the progress.
+        embedder: The embedder.
+        watched: Returns a context for each row, by its name, whose function takes the progress.
     """
     measured = {}
     for reviews, used in (("without reviews", ()), ("with reviews", uses)):

@@ -16,29 +16,28 @@ from memory_retrievers.langchain.scope import conversation_of
 from memory_retrievers.langchain.turns import TurnMemory
 
 MOST_CONVERSATIONS: Final = 1_000
-"""Running conversations whose last turns an object keeps, those that went on last."""
+"""Maximum number of conversations whose last turns an object keeps; the least recent one is dropped."""
 
 
 class ConversationMemory(TurnMemory, BaseMemory):
-    """Long-term memory for ``LLMChain``, ``ConversationChain`` and whatever else takes a classic memory.
+    """Long-term memory for ``LLMChain``, ``ConversationChain`` and other users of classic memories.
 
-    Before the chain runs, the variable ``memory_key`` gets what answers its input, and behind it the last turns of the
-    running conversation; afterwards input and output are queued, and become memories when they are due. The running
-    conversation is that of the scope and of the run's ``thread_id``, as far as this object has heard it; what lies
-    further back is recalled.
+    Before the chain runs, the variable ``memory_key`` gets the memories for its input, then the last turns of the
+    conversation. Afterwards input and output are queued, and become memories when they are due. The conversation is
+    that of the scope and the run's ``thread_id``, as far as this object has seen it; earlier turns are recalled.
 
-    LangChain says of classic memories that they end with LangChain 2.0; ``AgentMemoryMiddleware`` is what stays.
-    Recalling and queueing raise what goes wrong; where queued messages cannot be turned into memories, a warning
-    without any text goes to the log, and they wait.
+    LangChain will remove classic memories in LangChain 2.0; use ``AgentMemoryMiddleware`` for new code. Errors of
+    recalling and queueing are raised. If queued messages cannot be processed, a warning without any text is logged, and
+    they stay queued.
 
     Attributes:
-        memory_key: The variable of the prompt.
-        input_key: Which of a chain's inputs is what the user said; None takes the only one.
-        output_key: Which of its outputs is the answer; None takes the only one.
-        return_messages: Give a list of messages instead of text: a system message with what was recalled, if anything
-            was, and the last turns.
-        turns: How many turns of the running conversation are in the variable; 0 where ``CombinedMemory`` puts a
-            ``ConversationBufferWindowMemory`` beside this one.
+        memory_key: Name of the prompt variable.
+        input_key: Key of the input that is the user's message; None takes the only one.
+        output_key: Key of the output that is the answer; None takes the only one.
+        return_messages: Return a list of messages instead of text: a system message with the recalled memories, if
+            any, and the last turns.
+        turns: Number of turns of the conversation in the variable; use 0 with a ``ConversationBufferWindowMemory`` in a
+            ``CombinedMemory``.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -53,11 +52,11 @@ class ConversationMemory(TurnMemory, BaseMemory):
 
     @property
     def memory_variables(self) -> list[str]:
-        """The variable of the prompt."""
+        """The name of the prompt variable."""
         return [self.memory_key]
 
     def load_memory_variables(self, inputs: Mapping[str, object]) -> dict[str, str | list[BaseMessage]]:
-        """The memories that answer the input and the last turns, as text or as messages.
+        """Return the memories for the input and the last turns, as text or as messages.
 
         Raises:
             ConfigurationError: No scope is named, or the input is not clear.
@@ -72,7 +71,7 @@ class ConversationMemory(TurnMemory, BaseMemory):
         return {self.memory_key: [*([SystemMessage(block)] if block else []), *running]}
 
     def save_context(self, inputs: Mapping[str, object], outputs: Mapping[str, object]) -> None:
-        """Queue the input and the answer, and turn into memories what is due.
+        """Queue the input and the answer, and have due messages processed.
 
         Raises:
             ConfigurationError: No scope is named, or it is not clear which input or output counts.
@@ -84,7 +83,7 @@ class ConversationMemory(TurnMemory, BaseMemory):
         self._go_on(turn, scope=scope, conversation=conversation)
 
     def _go_on(self, turn: Sequence[BaseMessage], *, scope: str, conversation: str | None) -> None:
-        """Keep the last turns of a running conversation, and forget conversations that stopped long ago."""
+        """Keep the last turns of a conversation, and drop the least recent conversations."""
         with self._lock:
             running = [*self._running.pop((scope, conversation), ()), *turn]
             if self.turns:
@@ -93,7 +92,7 @@ class ConversationMemory(TurnMemory, BaseMemory):
                 self._running.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget everything in the scope, what is queued included; scopes below it stay.
+        """Delete everything in the scope, queued messages included; scopes below it stay.
 
         Raises:
             ConfigurationError: No scope is named.

@@ -35,16 +35,16 @@ from memory_retrievers.text.analysis import estimate_tokens
 MessageT = TypeVar("MessageT", bound=BaseMessage)
 
 Placement: TypeAlias = Literal["tail", "system"]
-"""Where recalled memories stand: behind the last message of the user, or in the system message."""
+"""Position of recalled memories: after the last message of the user, or in the system message."""
 
-MOST_RUNS: Final = 256  # under way whose recall is kept; one that was dropped recalls once more
-MOST_COMPARED: Final = 1_000  # messages that are new to a thread, and are compared with what its conversation ends with
+MOST_RUNS: Final = 256  # active runs whose recall is kept; a run beyond recalls again
+MOST_COMPARED: Final = 1_000  # new messages of a thread that are compared with the end of its conversation
 
 
 class RunRecall:
-    """Recalls once for a run, when the first of its model calls is made; ``asked`` is the user's last message.
+    """Recalls once per run, at its first model call; ``asked`` is the user's last message.
 
-    What is recalled is the profile, which should always be known, and the block that answers the user; empty for none.
+    The result is the profile and the block of memories for the message; either may be empty.
     """
 
     def __init__(self, scope: str, asked: BaseMessage | None) -> None:
@@ -53,11 +53,11 @@ class RunRecall:
         self._recalled: tuple[str, str] | None = None
 
     def __deepcopy__(self, _memo: object = None) -> RunRecall:
-        """The same: a copy of a middleware goes on with the runs that are under way."""
+        """Return the object itself: a copy of a middleware continues the active runs."""
         return self
 
     def __call__(self, recall: Callable[[], tuple[str, str]]) -> tuple[str, str]:
-        """What was recalled in the run before, or else what ``recall`` finds now."""
+        """Return what the run has recalled before, or the result of ``recall``."""
         with self._lock:
             if self._recalled is None:
                 self._recalled = recall()
@@ -65,11 +65,11 @@ class RunRecall:
 
 
 class MemoryState(AgentState[object]):
-    """State that the middleware adds to that of an agent; no input sets it, and ``invoke`` does not show it.
+    """State that the middleware adds to an agent's; no input sets it, and ``invoke`` does not return it.
 
     Attributes:
-        memory_recall: The key of what is recalled for this run; not part of any checkpoint.
-        memory_done: The ids of the messages that are recorded, or are older than the middleware.
+        memory_recall: Key of what this run has recalled; not part of a checkpoint.
+        memory_done: Ids of the messages that are recorded, or older than the middleware.
     """
 
     memory_recall: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
@@ -84,57 +84,55 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         agent = create_agent(model, tools, middleware=[AgentMemoryMiddleware(memory=memory)], checkpointer=checkpointer)
         agent.invoke(messages, {"configurable": {"thread_id": "t1", "user_id": "user/alice"}})
 
-    Once per run it recalls what answers the last message of the user, and puts it behind that message in every model
-    call: into the prompt, never into the thread. (A run that goes on after an interrupt recalls for each model call.)
-    What should always be known, ``memory.profile(scope)``, is put last into the system message; it stays the same to
-    the byte until one of its facts changes, so that a provider's prompt cache holds from turn to turn.
+    Once per run it recalls memories for the user's last message, and appends them to that message in every model call.
+    They are part of the prompt, never of the thread. (A run that continues after an interrupt recalls for each model
+    call.) ``memory.profile(scope)`` is appended to the system message. It is byte-identical until one of its facts
+    changes, so a provider's prompt cache holds from turn to turn.
 
-    What the user says is queued in the memory before the model is called, and what the agent answers when the run has
-    ended, each message once, however many runs the thread has; ``thread_id`` is the conversation it belongs to.
-    Instructions (system messages), the summaries of ``SummarizationMiddleware``, and what LangChain's limits and
-    ``ModelRetryMiddleware`` say where no model has answered are not recorded. What tools answer
-    is not, unless the run ends with it (as with structured output, or ``return_direct``): then it is recorded as the
-    agent's answer. Where a thread begins with messages of earlier turns, as without a checkpointer, only those after
-    the last answer that the user has spoken after are new; what others, such as a router, have answered since is not
-    recorded.
+    The user's messages are queued in the memory before the model is called, and the agent's answer at the end of the
+    run, each message once, however many runs the thread has. ``thread_id`` is their conversation. System messages,
+    summaries of ``SummarizationMiddleware``, and notices of LangChain's limits and ``ModelRetryMiddleware`` are not
+    recorded. Answers of tools are not recorded either, unless the run ends with one (structured output,
+    ``return_direct``), which is then recorded as the agent's answer. If a thread begins with messages of earlier turns,
+    as without a checkpointer, only the messages after the last answer before the user's latest words are new. Later
+    answers of others, such as a router, are not recorded.
 
-    What stands in the prompt already is not recalled. What other middleware has trimmed from it or summarised away is,
-    where this one stands behind the other in the list.
+    Messages in the prompt are not recalled. Messages that other middleware has trimmed or summarised are, if this
+    middleware comes after the other in the list.
 
-    An agent has one of these. A memory that fails does not fail the agent, which answers without what could not be
-    recalled; messages that could not be queued are queued at the end of the run, or with the next one of the thread; a
-    warning without any text goes to the log. Only what is set up wrongly raises: no scope, a malformed one or an
-    unknown time zone, before the model is called, or a memory that is closed or may only be read.
+    An agent has one of these. If the memory fails, the agent answers without recalled memories. Messages that could not
+    be queued are queued at the end of the run, or with the next one of the thread. A warning without any text is
+    logged. Only wrong configuration raises: a missing or malformed scope or an unknown time zone, before the model is
+    called, and a memory that is closed or read-only.
 
     Args:
-        memory: An AgentMemory, or anything of that shape.
-        scope: Whose memory it is; no configuration overrides it. None takes it from the run's ``configurable``:
+        memory: An AgentMemory, or an object with its methods.
+        scope: Scope of the memory; no configuration overrides it. None reads it from the run's ``configurable``:
             ``scope``, ``user_id``, ``langgraph_user_id`` or ``conversation_id``.
-        scope_from: Replaces those keys: a function of the configuration, or ``"thread"`` for one memory per thread.
+        scope_from: Replaces these keys: a function of the configuration, or ``"thread"`` for one memory per thread.
         recall: ``full`` recalls episodes and facts, ``facts`` facts alone, ``none`` nothing.
-        episodic_limit: At most this many episodes.
-        semantic_limit: At most this many facts.
-        detail: Which episodes bring their messages along, as for ``to_markdown``.
-        min_relevance: Recall nothing of less relevance, 0 to 1; by default what is fitted for the embedder, so that a
+        episodic_limit: Maximum number of episodes.
+        semantic_limit: Maximum number of facts.
+        detail: Which episodes include their messages, as for ``to_markdown``.
+        min_relevance: Recall nothing below this relevance, 0 to 1. The default is fitted to the embedder, so that a
             greeting recalls nothing.
-        max_tokens: At most this many tokens are recalled for a turn; None sets no limit. The profile has at most 300.
-        token_counter: How long a text is; by default a token is estimated as four characters.
-        placement: Where that stands: ``tail``, behind the user's last message, or ``system``, last in the system
-            message, where it changes with every turn and no prompt cache holds.
-        record: Whether to queue what is said.
-        process: ``background`` has the memory's worker, which is started for it, turn the queue into memories, so that
-            no answer waits for it; ``due`` does what is due at the end of a run, which holds up the end of the run;
-            ``never`` leaves it to others.
-        include_tools: Also record which tools were called, and what they answered, but for those of the memory.
-        format: What is recalled. ``block``: what answers the user, as above. ``scene``: the story
-            so far, for role-play; it takes the events that were stored with ``memory.add_scene_events``, and where not
-            all fit, those that bear on the user's last message.
-        scene: Settings of the scene's rendering; None takes the defaults.
-        present: Names the characters who are there, from the thread's messages; None names none.
-        pov: Only what these characters know of is shown; naming none means everything.
-        budget: At most this many tokens of scene.
-        chat_length: Gives the number of messages in the chat, counted as the events' ``message_ids`` are. The default
-            counts those of the thread, which is right as long as none are removed from it.
+        max_tokens: Maximum number of tokens recalled for a turn; None sets no limit. The profile has at most 300.
+        token_counter: Counts the tokens of a text; the default estimates four characters a token.
+        placement: Position of recalled memories: ``tail``, after the user's last message, or ``system``, at the end of
+            the system message, which then changes with every turn, so that no prompt cache holds.
+        record: Queue the messages.
+        process: ``background`` starts the memory's worker, which processes the queue, so that no answer waits for it;
+            ``due`` processes what is due at the end of a run, which delays it; ``never`` leaves it to others.
+        include_tools: Also record calls and answers of tools, except those of the memory.
+        format: What is recalled. ``block``: memories for the user's message, as above. ``scene``: the story so far, for
+            role-play, from the events stored with ``memory.add_scene_events``; if not all fit, those that are relevant
+            to the user's last message.
+        scene: Settings of the scene; None uses the defaults.
+        present: Returns the names of the characters who are present, given the thread's messages; None names none.
+        pov: Show only what these characters know; empty shows everything.
+        budget: Maximum number of tokens of the scene.
+        chat_length: Returns the number of messages in the chat, counted like the events' ``message_ids``. The default
+            counts those of the thread, which is right as long as none are removed.
 
     Raises:
         ConfigurationError: The arguments do not fit together, or the memory cannot render scenes.
@@ -202,7 +200,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         )
 
     def before_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object]:  # noqa: ARG002
-        """See what is asked, and which messages are new to the thread."""
+        """Find the user's message, and the messages that are new to the thread."""
         messages, key = state["messages"], uuid.uuid4().hex
         run = self._run(messages)
         with self._lock:  # in the state it would be copied and stored with what hands the state on
@@ -217,7 +215,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         return await asyncio.to_thread(self.before_agent, state, runtime)
 
     def before_model(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object] | None:  # noqa: ARG002
-        """Queue what the user says now: it is known from here on, whatever becomes of the run."""
+        """Queue the user's messages, so that they are found even if the run fails."""
         done = state.get("memory_done")
         if not self._record or done is None:
             return None
@@ -234,7 +232,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     def wrap_model_call(
         self, request: ModelRequest[ContextT], handler: Callable[[ModelRequest[ContextT]], ModelResponse[object]]
     ) -> ModelResponse[object]:
-        """Put what is recalled behind the user's last message, and the profile into the system message."""
+        """Append recalled memories to the user's last message, and the profile to the system message."""
         return handler(self._informed(request))
 
     async def awrap_model_call(
@@ -246,7 +244,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         return await handler(await asyncio.to_thread(self._informed, request))
 
     def after_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object] | None:  # noqa: ARG002
-        """Queue what is new, and see to it that what is due becomes memories."""
+        """Queue new messages, and have due messages processed."""
         done = state.get("memory_done")
         if not self._record or done is None:
             return None

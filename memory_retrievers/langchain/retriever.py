@@ -33,32 +33,32 @@ def _checked(where: JsonObject | None) -> JsonObject | None:
 class MemoryRetriever(ScopedByConfig, BaseRetriever):
     """Retrieves the memories that answer a question, facts and episodes together, best first.
 
-    A document's ``page_content`` is the fact, or an episode's title and summary with the messages that ``detail``
-    lets through; its ``id`` is the memory's id; its metadata hold kind, scope, times and ``source``. A memory is the
-    same document whatever question found it (but for ``low``, ``excerpts``, ``max_tokens``, ``with_scores`` and what is
-    still being talked about), so that retrievers that ask several questions know it again.
+    A document's ``page_content`` is the fact, or an episode's title and summary with its messages as set by ``detail``;
+    its ``id`` is the memory's id; its metadata contain kind, scope, times and ``source``. A memory is the same document
+    for every query (except with ``low``, ``excerpts``, ``max_tokens`` or ``with_scores``, and for open episodes), so
+    retrievers with several queries can recognise it.
 
-    Whose memory is searched is the retriever's ``scope`` or, where it has none, what the configuration says, such as
-    ``{"configurable": {"user_id": "user/alice"}}``: see ``resolve_scope``. Whose "today" a question means, its
-    ``time_zone`` says, such as ``America/Lima``.
+    The scope is the retriever's ``scope`` or, if it has none, that of the configuration, such as
+    ``{"configurable": {"user_id": "user/alice"}}``: see ``resolve_scope``. The ``time_zone`` of the configuration, such
+    as ``America/Lima``, is that of "today".
 
     Attributes:
-        memory: An AgentMemory, or anything of that shape.
-        k: How many documents to return at most.
-        detail: Which episodes bring their messages along: at ``auto`` key moments, and those without a summary of a
-            language model.
-        max_tokens: Tokens of all texts together at most: what is less relevant is left out, and of an episode its last
-            messages first; None is no budget.
+        memory: An AgentMemory, or an object with its methods.
+        k: Maximum number of documents.
+        detail: Which episodes include their messages: at ``auto`` key moments, and matching messages of those whose
+            summary was made by rules.
+        max_tokens: Maximum number of tokens of all texts together. Less relevant memories are left out, and the last
+            messages of an episode first; None sets no limit.
         token_counter: Counts the tokens of a text; by default a token is four characters.
-        with_scores: Tell in the metadata why a memory was found: ``relevance_score``, 0 to 1, which falls with rank,
+        with_scores: Include in the metadata why a memory was found: ``relevance_score``, 0 to 1, which falls with rank,
             ``fused_score``, ``retrievability``, ``dense_rank`` and ``bm25_rank``.
         min_relevance: No documents of less relevance, 0 to 1, or ``auto``, which is fitted for the embedder.
-        category: Only facts of this category; episodes are not affected.
+        category: Return only facts of this category; episodes are not affected.
         include_child_scopes: Also search the scopes below.
         memory_tags: Only memories that have all of these tags; ``tags`` is LangChain's own.
         memory_metadata: Only memories that have each of these values under its key, likewise.
-        since: Only facts made, and episodes begun, at that moment or later.
-        until: Only facts made, and episodes begun, at that moment or earlier.
+        since: Return only facts created, and episodes begun, at this time or later.
+        until: Return only facts created, and episodes begun, at this time or earlier.
         where: A filter with operators over metadata, tags and times: see ``FilterOptions``.
     """
 

@@ -1,4 +1,4 @@
-"""``MemoryStoreAdapter``: a LangGraph store whose items are memories; what tasks ask at once is joined into batches."""
+"""``MemoryStoreAdapter``: a LangGraph store whose items are memories; concurrent operations are joined into batches."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from memory_retrievers.storage.items import VALUE, FoundItem, value_of
 from memory_retrievers.text.passages import ITEM_LENGTHS, MAX_ITEM_TEXTS
 
 LIFETIME: Final = "ttl_minutes"
-"""The metadata key of how long an item lives after it was last used."""
+"""Metadata key of the lifetime of an item after its last use."""
 
 MOST_JOINED: Final = 1_000
-"""Operations that are joined at most, so that no write holds up others for long."""
+"""Maximum number of joined operations, so that no write delays others for long."""
 
 
 class MemoryStoreAdapter(BaseStore):
-    """A LangGraph ``BaseStore`` over an ``AgentMemory``: what agents put into the store, retrieval finds as well.
+    """A LangGraph ``BaseStore`` over an ``AgentMemory``: retrieval also finds what agents put into the store.
 
     ::
 
@@ -61,35 +61,35 @@ class MemoryStoreAdapter(BaseStore):
         store.search(("memories",), query="Who lives in Lyon?")
         memory.retrieve("Who lives in Lyon?", scope="app/memories/alice")
 
-    An item is a fact of origin ``store`` in the scope of its namespace, which lies below ``scope``; its id is the key,
-    its text the indexed fields, joined by newlines, and its metadata hold the value whole. Each field has a vector of
-    its own (from the 32nd on they share one), and ``search`` scores an item by its best field. With ``index=False``, or
-    where no indexed field has any text, its text is the value as JSON, and nothing finds it: only ``get``, and
-    ``search`` without a query, give it. Other memories in these scopes are no items, are not given, and are never
-    replaced or deleted.
+    An item is a fact with origin ``store`` in the scope of its namespace, which lies below ``scope``. Its id is the
+    key, its text the indexed fields, joined by newlines, and its metadata contain the whole value. Each field has its
+    own vector (from the 32nd on they share one), and ``search`` scores an item by its best field. With
+    ``index=False``, or if no indexed field has text, its text is the value as JSON, and searches do not find it: only
+    ``get``, and ``search`` without a query, return it. Other memories in these scopes are not items: they are never
+    returned, replaced or deleted.
 
-    ``search`` with a query gives the items that are nearest to it, as facts are embedded, with their cosine; without
-    one, those that were put last come first. A filter is looked at by the database as far as it compares fields of the
-    value with texts, numbers and truth values; the rest of it while reading.
+    ``search`` with a query returns the nearest items with their cosine; without a query, the items put last come first.
+    The database evaluates the comparisons of a filter with texts, numbers and booleans; the rest is evaluated while
+    reading.
 
-    Reads in a batch come before its writes, and the last write to a key counts; all puts of a batch are stored together
-    or not at all. The asynchronous methods join what concurrent tasks ask for into batches. A put over an item keeps
-    its ``created_at``; reading an item with a lifetime prolongs it.
+    Reads in a batch come before its writes, and the last write to a key counts. All puts of a batch are stored, or
+    none. The asynchronous methods join the operations of concurrent tasks into batches. Putting an item again keeps its
+    ``created_at``; reading an item with a lifetime prolongs it.
 
-    A namespace has as many labels as fit beside ``scope`` into a scope (10 segments, 512 bytes), a key 1,000
-    bytes, not all of them blank: otherwise the put is refused.
+    A namespace and ``scope`` together must fit into a scope (10 segments, 512 bytes). A key has at most 1,000 bytes and
+    is not blank. Otherwise the put is refused.
 
     Args:
         memory: The memory.
         scope: The scope of the empty namespace.
-        fields: The paths that are indexed when a put names none; ``$`` is the whole value as JSON, or its text, if
-            that is all it has, under ``content``, ``text``, ``memory`` or ``data``.
-        ttl: As for other LangGraph stores: ``default_ttl`` in minutes, ``refresh_on_read``. What has expired is not
-            given any more; :meth:`sweep_ttl` removes it, and :meth:`start_ttl_sweeper` does so every
+        fields: Paths to index if a put names none; ``$`` is the whole value as JSON, or its text, if that is all it
+            has, under ``content``, ``text``, ``memory`` or ``data``.
+        ttl: As for other LangGraph stores: ``default_ttl`` in minutes, ``refresh_on_read``. Expired items are no longer
+            returned; :meth:`sweep_ttl` removes them, and :meth:`start_ttl_sweeper` does so every
             ``sweep_interval_minutes``.
 
     Raises:
-        ConfigurationError: The memory is no ``AgentMemory``.
+        ConfigurationError: The memory is not an ``AgentMemory``.
         ValidationError: The scope is malformed.
     """
 
@@ -111,14 +111,14 @@ class MemoryStoreAdapter(BaseStore):
         self._sweeper = TTLSweeper(self.sweep_ttl)
 
     def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
-        """A copy shares the memory; a pickle has its address."""
+        """A copy shares the memory; a pickle contains its address."""
         return partial(type(self), self._memory, scope=self._root, fields=self._fields, ttl=self.ttl_config), ()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do what ``get``, ``put``, ``search``, ``delete`` and ``list_namespaces`` ask for.
+        """Execute the operations of ``get``, ``put``, ``search``, ``delete`` and ``list_namespaces``.
 
         Raises:
-            ValidationError: A namespace, key, value or filter breaks a rule; nothing was written.
+            ValidationError: A namespace, key, value or filter is invalid; nothing was written.
             EmbeddingError: The embedder failed; nothing was written.
         """
         asked = [(op, self._key(op) if isinstance(op, GetOp | PutOp) else None) for op in ops]
@@ -131,31 +131,30 @@ class MemoryStoreAdapter(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """:meth:`batch` in a thread, together with what other tasks of this event loop ask for meanwhile."""
+        """:meth:`batch` in a thread, joined with operations of other tasks of this event loop."""
         return await self._joined.do(list(ops))
 
     def sweep_ttl(self) -> int:
-        """Delete the items that have expired; returns how many.
+        """Delete expired items; return their number.
 
         Raises:
-            ConfigurationError: The memory may only be read.
+            ConfigurationError: The memory is read-only.
         """
         return self._memory.items.sweep(self._root)
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
-        """Call :meth:`sweep_ttl` again and again in a thread, until :meth:`stop_ttl_sweeper` or the end of the process.
+        """Call :meth:`sweep_ttl` periodically in a thread, until :meth:`stop_ttl_sweeper` or the end of the process.
 
-        What goes wrong is logged, and tried again at the next turn. A second call does nothing; without ``ttl`` there
-        is nothing to sweep.
+        Errors are logged, and the next sweep tries again. A second call does nothing; without ``ttl`` no thread starts.
 
         Args:
-            sweep_interval_minutes: The time between two turns; None takes that of ``ttl``, or else 5.
+            sweep_interval_minutes: Interval between two sweeps; None takes that of ``ttl``, or else 5.
 
         Returns:
-            It is done when the thread has ended; cancelling it stops the thread.
+            A future that is done when the thread has ended; cancelling it stops the thread.
 
         Raises:
-            ValidationError: The time is not above 0.
+            ValidationError: The interval is not above 0.
         """
         if not self.ttl_config:
             return ended()
@@ -163,14 +162,14 @@ class MemoryStoreAdapter(BaseStore):
         return self._sweeper.start(timedelta(minutes=minutes))
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
-        """Stop the thread of :meth:`start_ttl_sweeper`; False if it still runs after ``timeout`` seconds."""
+        """Stop the thread of :meth:`start_ttl_sweeper`; return False if it still runs after ``timeout`` seconds."""
         return self._sweeper.stop(timeout)
 
     def _key(self, op: GetOp | PutOp) -> MemoryKey:
         return MemoryKey(scope=scope_of(self._root, op.namespace), id=storable(op.key))
 
     def _prolong(self, used: Sequence[StoredItem]) -> None:
-        """Let the items that were read and have a lifetime live on from now."""
+        """Renew the lifetime of items that were read."""
         lifetimes = {
             item.row: lifetime for item in used if isinstance(lifetime := item.metadata.get(LIFETIME), int | float)
         }
@@ -220,7 +219,7 @@ class MemoryStoreAdapter(BaseStore):
 
 
 def _indexed(value: Mapping[str, object], fields: Sequence[str | list[str]] | Literal[False]) -> list[str]:
-    """The texts of the indexed fields that are not blank; what is beyond the most that have vectors is one text."""
+    """Return the texts of the indexed fields that are not blank; those beyond the maximum are joined into one."""
     name, alone = next(iter(value.items())) if len(value) == 1 else ("", "")
     whole = [alone] if name in {"content", "text", "memory", "data"} and isinstance(alone, str) else []
     found = (text for path in fields or () for text in (path == "$" and whole) or get_text_at_path(value, path))
@@ -231,7 +230,7 @@ def _indexed(value: Mapping[str, object], fields: Sequence[str | list[str]] | Li
 
 
 class _Reads:
-    """Answers what a batch asks to read; what is asked for twice is looked for once."""
+    """The reads of a batch; a search that is asked for twice is run once."""
 
     def __init__(self, memory: AgentMemory, root: str, there: Mapping[MemoryKey, StoredItem]) -> None:
         self._memory = memory
@@ -281,7 +280,7 @@ class _Reads:
         return {"namespace": namespace, "key": item.id, "value": value, **times}
 
     def _own(self, value: dict[str, Any]) -> dict[str, Any]:
-        """The value for one who may change it."""
+        """Return a value that the caller may change."""
         if id(value) in self._given:
             return copy.deepcopy(value)
         self._given.add(id(value))
@@ -304,9 +303,9 @@ class _Asked(NamedTuple):
 
 
 class JoinedBatches:
-    """Does the batches of the tasks of an event loop in a thread: while one is done, those that come are joined.
+    """Executes batches of an event loop's tasks in a thread; batches that arrive meanwhile are joined into one.
 
-    A batch that fails with others is done again by itself, so that nobody hears of another's mistake.
+    If a joined batch fails, each of its batches is executed separately, so that no task gets the error of another.
     """
 
     def __init__(self, batch: Callable[[Iterable[Op]], list[Result]]) -> None:
@@ -315,7 +314,7 @@ class JoinedBatches:
         self._workers: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = WeakKeyDictionary()
 
     async def do(self, ops: list[Op]) -> list[Result]:
-        """The results of a batch of this task."""
+        """Return the results of a batch of this task."""
         loop = asyncio.get_running_loop()
         asked = _Asked(ops, loop.create_future())
         waiting = self._waiting.setdefault(loop, [])
@@ -346,7 +345,7 @@ class JoinedBatches:
 
 
 def _taken(waiting: list[_Asked]) -> list[_Asked]:
-    """Take the first batches that are no more than :data:`MOST_JOINED` operations together, at least one."""
+    """Take the first batches, at least one, that have at most :data:`MOST_JOINED` operations together."""
     sizes = [*accumulate(len(asked.ops) for asked in waiting)]
     taken = max(1, bisect_right(sizes, MOST_JOINED))
     joined, waiting[:] = waiting[:taken], waiting[taken:]
@@ -357,14 +356,14 @@ _logger = logging.getLogger("memory_retrievers")
 
 
 def ended() -> Future[None]:
-    """A future of what has ended already."""
+    """Return a future that is done."""
     future = Future[None]()
     future.set_result(None)
     return future
 
 
 class TTLSweeper:
-    """Calls a method again and again in a thread, until its object or its memory ends; it keeps neither."""
+    """Calls a method periodically in a thread, until its object or memory is gone; it keeps neither alive."""
 
     def __init__(self, sweep: Callable[[], int]) -> None:
         self._sweep = weakref.WeakMethod(sweep)
@@ -374,7 +373,7 @@ class TTLSweeper:
         self._running = ended()
 
     def start(self, interval: timedelta) -> Future[None]:
-        """Start the thread, unless it runs; what is given is done when it has ended, and stops it if cancelled.
+        """Start the thread unless it runs; the future is done when it has ended, and stops it if cancelled.
 
         Raises:
             ValidationError: The interval is not above 0.
@@ -394,7 +393,7 @@ class TTLSweeper:
             return running
 
     def stop(self, timeout: float | None) -> bool:
-        """Stop the thread; False if it still runs after so many seconds."""
+        """Stop the thread; return False if it still runs after ``timeout`` seconds."""
         with self._lock:
             self._stop.set()
             thread = self._thread

@@ -1,4 +1,4 @@
-"""Namespaces of a LangGraph store as scopes, and its filters: what the database compares, and what is checked after."""
+"""Namespaces of a LangGraph store as scopes, and its filters: for the database, and for checks while reading."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from memory_retrievers.models.storage import ItemCondition
 from memory_retrievers.storage.items import Fits, is_comparable
 
 _REMEMBERED: Final = 4_096
-"""Namespaces whose scopes are remembered: a batch names one again and again."""
+"""Size of the cache of namespaces: a batch repeats them."""
 
 
 def scope_of(root: str, namespace: Sequence[str]) -> str:
-    """The scope of a namespace: the root, then a segment for each label.
+    """Return the scope of a namespace: the root, then a segment for each label.
 
     >>> scope_of("app", ("users", "a/b", "50 %"))
     'app/users/a%2Fb/50 %25'
@@ -29,7 +29,7 @@ def scope_of(root: str, namespace: Sequence[str]) -> str:
     'app'
 
     Raises:
-        ValidationError: A label is no text or empty, or there are too many, or they are too long.
+        ValidationError: A label is not a text or is empty, or the labels are too many or too long.
     """
     return _scope_of(root, _labels(namespace))
 
@@ -43,7 +43,7 @@ def _labels(namespace: Sequence[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def namespace_of(root: str, scope: str) -> tuple[str, ...] | None:
-    """The namespace of a scope; None if it is that of no namespace below the root.
+    """Return the namespace of a scope; None if the scope belongs to no namespace below the root.
 
     >>> namespace_of("app", "app/users/a%2Fb/50 %25")
     ('users', 'a/b', '50 %')
@@ -65,10 +65,10 @@ def _scope_of(root: str, namespace: tuple[str, ...]) -> str:
 
 
 def fits(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
-    """True if a namespace begins or ends as the condition says; ``*`` stands for any label.
+    """Return whether a namespace begins or ends as the condition says; ``*`` matches any label.
 
     Raises:
-        ValidationError: The condition matches something else than the beginning or the end.
+        ValidationError: The condition matches neither the beginning nor the end.
     """
     path = _labels(condition.path)
     if condition.match_type not in {"prefix", "suffix"}:
@@ -107,9 +107,9 @@ _COMPARISONS: Final[Mapping[str, tuple[_Sign, _Comparison]]] = {
 
 
 def lets_through(conditions: Mapping[str, object], value: Mapping[str, object]) -> bool:
-    """True if a value fits every condition; a field that is not there counts as None, and dots lead to one inside.
+    """Return whether a value fits every condition; a missing field counts as None, and dots name nested fields.
 
-    Numbers and texts are ordered among themselves; ``$gt`` and its like let nothing else through.
+    ``$gt`` and the like compare numbers with numbers and texts with texts, and match nothing else.
 
     >>> lets_through({"kind": "book", "year": {"$gte": 1900}}, {"kind": "book", "year": 1954})
     True
@@ -148,7 +148,7 @@ def _ordered(compare: _Comparison, value: object, wanted: object) -> bool:
 
 
 def _check_filter(conditions: object) -> None:
-    """Refuse a filter with an operator that is unknown."""
+    """Refuse a filter with an unknown operator."""
     if isinstance(conditions, list | tuple):
         for condition in conditions:
             _check_filter(condition)
@@ -162,7 +162,7 @@ def _check_filter(conditions: object) -> None:
 
 
 def divided(conditions: Mapping[str, object]) -> tuple[list[ItemCondition], Fits | None]:
-    """What the database compares of a filter, and a check of all of it if that is not everything."""
+    """Return the conditions for the database, and a check of the whole filter if they do not cover it."""
     _check_filter(conditions)
     parts = [(key, *part) for key, wanted in conditions.items() for part in _parts(wanted)]
     compared = [

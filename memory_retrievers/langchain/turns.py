@@ -1,4 +1,4 @@
-"""A LangChain conversation: recall for a turn, its messages that are queued, and the chat history that they are."""
+"""A LangChain conversation: recall for a turn, queueing of its messages, and a chat history."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from memory_retrievers.text.analysis import estimate_tokens
 from memory_retrievers.tools.registry import REGISTRY
 
 Recall: TypeAlias = Literal["full", "facts", "none"]
-"""Extent of recall: episodes and facts, facts alone and without any side effect, or nothing."""
+"""What to recall: episodes and facts, facts alone without side effects, or nothing."""
 
 RUN_NAME: Final = "AgentMemory"
-"""Name of the retriever run that a trace shows for what was recalled."""
+"""Name of the retriever run in traces."""
 
 _INSTRUCTIONS = frozenset({"system", "developer"})
 
-# what LangChain's middleware says in the place of a model whose calls failed or are used up
+# notices of LangChain's middleware for failed or exhausted model calls
 _NOTICE: Final = re.compile(
     r"Model call (?:limits exceeded: |failed after \d+ attempts? with )|(?:Tool|'[^']*' tool) call limit reached: "
 )
@@ -47,21 +47,20 @@ _logger = logging.getLogger("memory_retrievers")
 
 
 class TurnMemory(ScopedByConfig):
-    """Memory for the turns of a conversation: recalls before an answer, and queues what was said after it.
+    """Memory for the turns of a conversation: recalls before an answer, and queues messages after it.
 
     Attributes:
-        memory: An AgentMemory, or anything of that shape.
+        memory: An AgentMemory, or an object with its methods.
         recall: What to recall.
-        episodic_limit: At most this many episodes.
-        semantic_limit: At most this many facts.
-        detail: Which episodes bring their messages along (specification §2.6).
-        min_relevance: Recall nothing of less relevance, 0 to 1; by default what is fitted for the embedder, so that a
+        episodic_limit: Maximum number of episodes.
+        semantic_limit: Maximum number of facts.
+        detail: Which episodes include their messages (specification §2.6).
+        min_relevance: Recall nothing below this relevance, 0 to 1. The default is fitted to the embedder, so that a
             greeting recalls nothing.
-        max_tokens: At most this many tokens of what is recalled; None sets no limit.
-        token_counter: How long a text is; by default a token is four characters.
-        process: When queued messages become memories. ``background`` holds up nothing; ``due`` holds up the end of the
-            turn for as long as it takes.
-        include_tools: Also keep which tools were called, and what they answered, but for those of the memory.
+        max_tokens: Maximum number of recalled tokens; None sets no limit.
+        token_counter: Counts the tokens of a text; by default a token is four characters.
+        process: When queued messages are processed: ``background`` delays nothing; ``due`` delays the end of the turn.
+        include_tools: Also keep calls and answers of tools, except those of the memory.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -80,15 +79,15 @@ class TurnMemory(ScopedByConfig):
     def recalled(
         self, query: str, *, scope: str, known: Collection[str] = (), in_prompt: Sequence[Message] = ()
     ) -> str:
-        """The markdown block that answers a question; empty where there is none.
+        """Return the markdown block for a query; empty if nothing is found.
 
-        Of a longer message than a query may be, beginning and end are asked.
+        Of a message longer than a query may be, beginning and end are searched for.
 
         Args:
-            query: What the user said.
-            scope: Whose memory.
-            known: The ids of facts that are in the prompt anyway.
-            in_prompt: The messages that it has before it.
+            query: The user's message.
+            scope: Scope to search.
+            known: Ids of facts that are in the prompt anyway.
+            in_prompt: Messages in the prompt.
 
         Raises:
             MemoryRetrieversError: The memory failed.
@@ -100,7 +99,7 @@ class TurnMemory(ScopedByConfig):
         return found.to_markdown(self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter)
 
     def _traced(self, query: str, *, scope: str, in_prompt: Sequence[Message]) -> RetrievalResult:
-        """Search as a retriever run below the run it happens in, so that tracers and callbacks see what was found."""
+        """Search in a retriever run below the current run, so that tracers and callbacks see what was found."""
         run = get_callback_manager_for_config(ensure_config()).on_retriever_start(
             {"name": RUN_NAME}, query, name=RUN_NAME
         )
@@ -128,15 +127,15 @@ class TurnMemory(ScopedByConfig):
         return self.memory.retrieve(query, scope=scope, record=not are_facts_alone, **options)
 
     def keep(self, messages: Sequence[Message], *, scope: str, conversation: str | None, is_end: bool = True) -> None:
-        """Queue messages, and see to it that what is due becomes memories.
+        """Queue messages, and have due messages processed.
 
-        They are safe once they are queued: where they cannot be turned into memories now, they wait.
+        Queued messages are safe: if they cannot be processed now, they stay queued.
 
         Args:
-            messages: What was said, in order.
-            scope: Whose memory.
-            conversation: Which of the scope's conversations it is.
-            is_end: Whether the turn ends with them, so that it may be held up for what is due.
+            messages: Messages in order.
+            scope: Their scope.
+            conversation: Their conversation within the scope.
+            is_end: Whether the turn ends with them, so that it may wait for processing.
 
         Raises:
             MemoryRetrieversError: They could not be queued.
@@ -148,12 +147,12 @@ class TurnMemory(ScopedByConfig):
             process_queue(self.memory, scope, process=self.process)
 
     def queued(self, messages: Sequence[Message], *, since: Sequence[Message], conversation: str | None) -> int:
-        """How many of the first messages are the last of a conversation already.
+        """Return how many of the first messages already are the last of a conversation.
 
         Args:
-            messages: What is said now.
-            since: What has been said behind it; it may be in the conversation or not.
-            conversation: Which of the scope's conversations it is.
+            messages: New messages.
+            since: Messages after them, which may be in the conversation or not.
+            conversation: The conversation within the scope.
         """
         new, later = ([(each.role, each.content) for each in said] for said in (messages, since))
         before = self.memory.transcript(self.scope_of(None), conversation, limit=min(len(new) + len(later), MAX_PAGE))
@@ -163,12 +162,12 @@ class TurnMemory(ScopedByConfig):
         return max(count for count in range(len(known) + 1) if known[len(known) - count :] == new[:count])
 
     def said(self, messages: Sequence[BaseMessage]) -> list[Message]:
-        """The messages of a conversation to keep: what was said, but no instructions, summaries and notices."""
+        """Return the messages to keep, without instructions, summaries and notices."""
         converted = [self._message_of(message) for message in messages if not _is_no_word(message)]
         return [message for message in converted if message is not None and message.role not in _INSTRUCTIONS]
 
     def answered_by_tools(self, messages: Sequence[BaseMessage]) -> list[Message]:
-        """What tools have answered, as words of the agent; empty where it is kept as the tools' own."""
+        """Return answers of tools as messages of the agent; empty if they are kept as messages of tools."""
         answers = [] if self.include_tools else [each for each in messages if isinstance(each, ToolMessage)]
         return self.said([AIMessage(each.content) for each in answers])
 
@@ -185,7 +184,7 @@ class TurnMemory(ScopedByConfig):
 
 @contextmanager
 def going_on(outcome: str) -> Iterator[None]:
-    """Log what fails in the block, without any text, and go on, unless it is set up wrongly."""
+    """Log an error in the block, without any text, and continue; raise only errors of configuration."""
     try:
         yield
     except ConfigurationError:
@@ -195,12 +194,12 @@ def going_on(outcome: str) -> Iterator[None]:
 
 
 def is_summary(message: BaseMessage) -> bool:
-    """True if LangChain's summarization put the message in the place of messages that were said."""
+    """True if the message is a summary by LangChain's summarization."""
     return message.additional_kwargs.get("lc_source") == "summarization"
 
 
 def _is_no_word(message: BaseMessage) -> bool:
-    """True for a summary, and for what LangChain says where no model has answered, which has no metadata of one."""
+    """True for a summary, and for a notice of LangChain, which has no metadata of a model."""
     is_notice = isinstance(message, AIMessage) and not message.response_metadata and _NOTICE.match(message.text)
     return is_summary(message) or bool(is_notice)
 
@@ -212,19 +211,18 @@ class MemoryChatHistory(BaseChatMessageHistory):
 
         RunnableWithMessageHistory(chain, lambda session_id: MemoryChatHistory(memory, "user/alice", session_id), ...)
 
-    What is added is queued as ``add_messages`` of the memory does it: it is kept, every search knows it, and what
-    becomes an episode stays in the history. Messages are kept as text with its role or, of one of several users, its
-    ``name``: system and tool messages, messages without text, and summaries that LangChain puts in the place of
-    messages, are left out. (LangChain says that ``RunnableWithMessageHistory`` ends with LangChain 2.0;
-    ``AgentMemoryMiddleware`` is what stays.)
+    Added messages are queued as by ``add_messages`` of the memory: every search finds them, and they stay in the
+    history when they become an episode. They are stored as text with a role or, for one of several users, a ``name``.
+    System and tool messages, messages without text, and summaries by LangChain are left out. (LangChain will remove
+    ``RunnableWithMessageHistory`` in LangChain 2.0; use ``AgentMemoryMiddleware`` for new code.)
 
     Args:
-        memory: An AgentMemory, or anything of that shape.
-        scope: Whose conversation.
-        conversation: Which of the scope's conversations, such as the id of a session; None is the one without a name.
-        limit: :attr:`messages` are at most this many, the last, 1 to 1000.
-        process: When queued messages become memories: ``background`` has the memory's worker do it, ``due`` holds up
-            the chain for as long as it takes, ``never`` leaves it to the caller of ``process_due``.
+        memory: An AgentMemory, or an object with its methods.
+        scope: Scope of the conversation.
+        conversation: Name of the conversation within the scope, such as a session id; None is the one without a name.
+        limit: Maximum number of :attr:`messages`, the last ones, 1 to 1000.
+        process: When queued messages are processed: ``background`` leaves it to the memory's worker, ``due`` delays the
+            chain for it, ``never`` leaves it to the caller of ``process_due``.
 
     Raises:
         ValidationError: An argument breaks a rule.
@@ -247,7 +245,7 @@ class MemoryChatHistory(BaseChatMessageHistory):
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # LangChain's own histories have a property, too
-        """What was said in the conversation, in order.
+        """The messages of the conversation, in order.
 
         Raises:
             MemoryRetrieversError: The memory failed.
@@ -255,10 +253,10 @@ class MemoryChatHistory(BaseChatMessageHistory):
         return [*map(_as_langchain, self._memory.transcript(self._scope, self._conversation, limit=self._limit))]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Queue messages, and see to it that what is due becomes memories.
+        """Queue messages, and have due messages processed.
 
         Raises:
-            ValidationError: Something among them is no message.
+            ValidationError: One of them is no message.
             MemoryRetrieversError: They could not be queued.
         """
         is_pair = isinstance(messages, tuple) and [*map(type, messages)] == [str, str]  # a role and its words
@@ -272,7 +270,7 @@ class MemoryChatHistory(BaseChatMessageHistory):
         self._turns.keep(said, scope=self._scope, conversation=self._conversation)
 
     def clear(self) -> None:
-        """Delete what was said in the conversation, queued or in episodes; facts that were learned of it stay.
+        """Delete the conversation, queued or in episodes; facts learned from it stay.
 
         Raises:
             MemoryRetrieversError: The memory failed.

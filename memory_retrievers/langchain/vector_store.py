@@ -29,21 +29,21 @@ Hit = RetrievedMemory[SemanticMemory]
 
 
 class MemoryVectorRetriever(VectorStoreRetriever):
-    """The retriever of a store: what it calls is told the configuration, which LangChain's own keeps to itself."""
+    """The retriever of a store: it passes the configuration on, which LangChain's own does not."""
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:  # noqa: ANN401
-        """As LangChain's, in the context of the configuration.
+        """Invoke LangChain's retriever in the context of the configuration.
 
         Args:
-            input: The question.
-            config: Names the scope, where the store has none.
-            kwargs: As LangChain's.
+            input: The query.
+            config: Names the scope if the store has none.
+            kwargs: As for LangChain's retriever.
         """
         with set_config_context(ensure_config(config)) as context:
             return context.run(super().invoke, input, config, **kwargs)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:  # noqa: ANN401
-        """As :meth:`invoke`, asynchronously."""
+        """:meth:`invoke`, asynchronously."""
         with set_config_context(ensure_config(config)) as context:
             return await asyncio.create_task(super().ainvoke(input, config, **kwargs), context=context)
 
@@ -57,18 +57,18 @@ class MemoryVectorStore(VectorStore):
         store.add_texts(["Doors close at nine."], metadatas=[{"page": 3}])
         store.as_retriever(search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.5})
 
-    It ranks as ``retrieve`` does, by words and by meaning. A score is the relevance of a memory, 0 to 1, which can be
-    compared across questions; the order is that of the ranking. ``filter`` holds the metadata that a document must
-    have, or compares them: ``{"page": {"$gte": 2}}``, ``{"$or": [{"page": 1}, {"team": {"$in": ["a", "b"]}}]}``. A
-    text that is stored again without an id keeps the id it has, and is another document with other metadata.
+    It ranks like ``retrieve``, by words and by meaning. A score is the relevance of a memory, 0 to 1, which is
+    comparable across queries; the order is that of the ranking. ``filter`` contains metadata values or comparisons:
+    ``{"page": {"$gte": 2}}``, ``{"$or": [{"page": 1}, {"team": {"$in": ["a", "b"]}}]}``. A text that is stored again
+    without an id keeps its id; with other metadata it is another document.
 
     Args:
         memory: The memory, which has the embedder.
-        scope: Whose documents. None takes the scope from the configuration of each call of its retriever, or of the run
-            that a call happens in.
+        scope: Scope of the documents. None takes it from the configuration of each call of its retriever, or of the
+            current run.
 
     Raises:
-        ConfigurationError: The memory is no ``AgentMemory``.
+        ConfigurationError: The memory is not an ``AgentMemory``.
         ValidationError: The scope is malformed.
     """
 
@@ -90,15 +90,15 @@ class MemoryVectorStore(VectorStore):
         scope: str = "documents",
         **kwargs: Any,  # noqa: ANN401 - as the base class has it
     ) -> Self:
-        """A store that holds these texts.
+        """Create a store with texts.
 
         Args:
             texts: The texts.
-            embedding: The embedder of the memory that is made where none is given.
+            embedding: Embedder of the new memory if none is given.
             metadatas: The metadata of each text.
             ids: The id of each text.
-            memory: The memory; None makes one that is gone with the process.
-            scope: Whose documents.
+            memory: The memory; None creates one in this process's memory.
+            scope: Scope of the documents.
             **kwargs: None are known.
         """
         store = cls(memory or AgentMemory.in_memory(embedder=embedding), scope=scope)
@@ -114,20 +114,20 @@ class MemoryVectorStore(VectorStore):
         batch_size: int | None = None,  # noqa: ARG002 - LangChain's index() gives one
         **kwargs: Any,  # noqa: ANN401 - as the base class has it
     ) -> list[str]:
-        """Store texts, all or none; those whose id is taken are replaced.
+        """Store texts, all or none; documents with the same ids are replaced.
 
         Args:
             texts: The texts, which must not be blank.
             metadatas: The metadata of each text.
             ids: The id of each text; None makes one.
-            batch_size: Of no effect: all are stored together.
+            batch_size: No effect: all are stored together.
             **kwargs: None are known.
 
         Returns:
             The ids, in the order of the texts.
 
         Raises:
-            ValidationError: A text, id or value breaks a rule, or there are not as many of each.
+            ValidationError: A text, id or value is invalid, or their numbers differ.
             EmbeddingError: The embedder failed.
         """
         if kwargs:
@@ -150,10 +150,10 @@ class MemoryVectorStore(VectorStore):
         return [stored[draft.id or place] for place, draft in enumerate(drafts)]
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:  # noqa: ANN401 - as the base class has it
-        """Forget the documents of these ids; those that are not there make no difference.
+        """Delete documents by id; unknown ids are ignored.
 
         Raises:
-            ValidationError: No ids are given. ``forget_scope`` of the memory deletes everything.
+            ValidationError: No ids are given. To delete everything, use ``forget_scope`` of the memory.
         """
         if ids is None or kwargs:
             raise ValidationError(
@@ -164,7 +164,7 @@ class MemoryVectorStore(VectorStore):
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """The documents of these ids that are there, in their order."""
+        """Return the documents with these ids in their order, without unknown ones."""
         return [_document(fact) for fact in self._facts(ids)]
 
     def similarity_search(
@@ -174,12 +174,12 @@ class MemoryVectorStore(VectorStore):
         filter: JsonObject | None = None,
         **kwargs: Any,  # noqa: ANN401 - as the base class has it
     ) -> list[Document]:
-        """The documents that answer a query best.
+        """Return the documents that answer a query best.
 
         Args:
             query: The query.
-            k: At most so many, up to 1,000.
-            filter: The metadata that they must have.
+            k: Maximum number, up to 1,000.
+            filter: Filter by metadata.
             **kwargs: Other options of ``retrieve``.
         """
         return [_document(hit.memory) for hit in self._found(query, k=k, filter=filter, **kwargs)]
@@ -195,8 +195,8 @@ class MemoryVectorStore(VectorStore):
 
         Args:
             query: The query.
-            k: At most so many, up to 1,000.
-            filter: The metadata that they must have.
+            k: Maximum number, up to 1,000.
+            filter: Filter by metadata.
             **kwargs: Other options of ``retrieve``.
         """
         return [(_document(hit.memory), hit.relevance) for hit in self._found(query, k=k, filter=filter, **kwargs)]
@@ -208,16 +208,16 @@ class MemoryVectorStore(VectorStore):
         filter: JsonObject | None = None,
         **kwargs: Any,  # noqa: ANN401 - as the base class has it
     ) -> list[Document]:
-        """The documents whose vectors are nearest to one, by meaning alone: there are no words to rank by.
+        """Return the documents with the nearest vectors, by meaning alone: there are no words to rank by.
 
         Args:
             embedding: A vector of the memory's embedder, shape (d,).
-            k: At most so many, up to 1,000.
-            filter: The metadata that they must have.
+            k: Maximum number, up to 1,000.
+            filter: Filter by metadata.
             **kwargs: Other filters of ``retrieve``, such as ``tags``.
 
         Raises:
-            ValidationError: It has another number of dimensions, is zero, or a filter breaks a rule.
+            ValidationError: The vector has another dimension or is zero, or a filter is invalid.
         """
         if unknown := kwargs.keys() - {each.name for each in fields(Filters)}:
             raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}")
@@ -226,7 +226,7 @@ class MemoryVectorStore(VectorStore):
         return [_document(fact) for fact in self._memory.manager.nearest_facts(embedding, asked, top_k=k)]
 
     def as_retriever(self, **kwargs: Any) -> VectorStoreRetriever:  # noqa: ANN401 - as the base class has it
-        """A retriever, as LangChain's own; where the store has no scope, the configuration of a call names it."""
+        """Return a LangChain retriever; if the store has no scope, the configuration of a call names it."""
         return MemoryVectorRetriever(**dict(super().as_retriever(**kwargs)))
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
@@ -240,17 +240,17 @@ class MemoryVectorStore(VectorStore):
         lambda_mult: float = 0.5,
         **kwargs: Any,  # noqa: ANN401
     ) -> list[Document]:
-        """Documents that are relevant and unlike each other.
+        """Return documents that are relevant and diverse.
 
         Args:
             query: The query.
-            k: At most so many.
-            fetch_k: Of how many they are chosen, at least ``k``.
-            lambda_mult: The weight of relevance, 0 to 1; the rest is that of being unlike those before.
+            k: Maximum number.
+            fetch_k: Number of candidates, at least ``k``.
+            lambda_mult: Weight of relevance, 0 to 1; the rest is the weight of diversity.
             **kwargs: ``filter``, and other options of ``retrieve``.
 
         Raises:
-            ValidationError: An argument breaks a rule.
+            ValidationError: An argument is invalid.
         """
         if not isinstance(lambda_mult, int | float) or not 0 <= lambda_mult <= 1:
             raise ValidationError(f"lambda_mult must be a number from 0 to 1, not {lambda_mult!r}")
@@ -295,20 +295,20 @@ class MemoryVectorStore(VectorStore):
 
 
 def _listed(name: str, given: Iterable[Any]) -> list[Any]:
-    """Values as a list; a single text is none: each of its characters would be one."""
+    """Return values as a list; a single text is refused: each of its characters would be a value."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise ValidationError(f"{name} must be a list of texts, not {type(given).__name__}: write {name}=['…']")
     return list(given)
 
 
 def _id_of(draft: SemanticDraft) -> str | None:
-    """The id of a text with metadata, so that it is one document however often it is stored; None without."""
+    """Return an id made from text and metadata, so that both give the same document again; None without metadata."""
     said = json.dumps([draft.fact, draft.metadata], sort_keys=True)
     return f"{uuid5(NAMESPACE_OID, said)}" if draft.metadata else None
 
 
 def _with_where(filter: JsonObject | None, options: dict[str, Any]) -> Any:  # noqa: ANN401 - checked where it goes
-    """Options with the filter of a vector store beside the ``where`` that they may have."""
+    """Add the filter of a vector store to the ``where`` of options."""
     if filter is not None and not isinstance(filter, Mapping):
         raise ValidationError(
             f"filter must be an object such as {{'page': {{'$gte': 2}}}}, not a {type(filter).__name__}"

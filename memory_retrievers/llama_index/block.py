@@ -1,4 +1,4 @@
-"""The memory block: gives LlamaIndex's ``Memory`` long-term memories, and stores the messages that leave the chat."""
+"""The memory block: recalls long-term memories for LlamaIndex's ``Memory``, and stores messages that leave the chat."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SaidInOurWords,
 from memory_retrievers.text.analysis import estimate_scene_tokens, estimate_tokens
 
 MARGIN: Final = 1.15
-"""So much more is cut off than was asked: token counters differ, and LlamaIndex drops a block that stays too long."""
+"""Factor on the tokens to cut: token counters differ, and LlamaIndex drops a block that stays too long."""
 
 _Shorter: TypeAlias = Callable[[int], str | None]
-"""Renders the same memories in so many tokens, if it can."""
+"""Renders the same memories in a number of tokens, if possible."""
 
 
 class LongTermMemoryBlock(SaidInOurWords, BaseMemoryBlock[str]):
-    """Long-term memories for LlamaIndex's ``Memory``: recalled for every question, made of what leaves the chat.
+    """Long-term memories for LlamaIndex's ``Memory``: recalled for every question, made from messages that leave it.
 
     ::
 
@@ -65,50 +65,51 @@ class LongTermMemoryBlock(SaidInOurWords, BaseMemoryBlock[str]):
 
     A turn is recalled once, for the user's last message, and recorded once, however many tools are called in it.
 
-    ``Memory`` hands over messages only when its own queue overflows (from about 21,000 tokens on, as it is set up), so
-    a short chat reaches the long-term memory with :meth:`aflush`. A message leaves the queue in one way or the other,
-    and only once. Where each message must be safe as soon as it is said, use ``ConversationMemory``. Tool messages,
-    instructions (``system``, ``developer``) and empty messages are not stored.
+    ``Memory`` passes messages on only when its own queue overflows (from about 21,000 tokens on by default), so a short
+    chat reaches the long-term memory by :meth:`aflush`. Each message leaves the queue once, one way or the other. If
+    every message must be safe at once, use ``ConversationMemory``. Tool messages, instructions (``system``,
+    ``developer``) and empty messages are not stored.
 
-    A chat goes on where a model or the store fails underneath: a warning without any text goes to the log, nothing is
-    recalled, and what could not be processed stays queued. Only what could not be queued raises.
+    A chat continues if a model or the store fails: a warning without any text is logged, nothing is recalled, and
+    messages that could not be processed stay queued. Only a failure to queue raises.
 
-    With ``Memory.from_defaults(..., insert_method="user")`` LlamaIndex puts the block into the user's last message,
-    where a provider's prompt cache holds up to it; otherwise it stands in the system message and changes with each
-    turn. The session's id is the conversation that its messages belong to.
+    With ``Memory.from_defaults(..., insert_method="user")`` LlamaIndex puts the block into the user's last message, so
+    that a provider's prompt cache holds up to it. Otherwise it is part of the system message and changes with each
+    turn. The session's id is the conversation of its messages.
 
-    A deep copy shares the memory. A pickle, as a workflow's ``Context`` makes one, carries the address of a store that
-    ``AgentMemory.open`` has opened, and opens it again; LlamaIndex leaves out a block that cannot be pickled, with a
-    warning, as one whose store is in memory.
+    A deep copy shares the memory. A pickle, as in a workflow's ``Context``, contains the address of a store opened by
+    ``AgentMemory.open``, and opens it again. LlamaIndex leaves out a block that cannot be pickled, such as one with a
+    store in memory, with a warning.
 
-    When ``Memory`` runs out of room, the block first leaves out the messages of episodes, then the memories that rank
-    lowest, and only then itself; with priority 0 LlamaIndex never asks it to. A scene gets a smaller budget.
+    When ``Memory`` runs out of room, the block first leaves out the messages of episodes, then the lowest-ranked
+    memories, then itself; with priority 0 LlamaIndex never asks it to. A scene gets a smaller budget.
 
     Attributes:
-        name: The tag around the block in the prompt; unique within a ``Memory``.
-        memory: An AgentMemory, or anything of that shape; not part of a dump.
-        scope: Whose memory: a path such as ``user/alice``, or a function that is asked for it at each call.
-        episodic_limit: At most this many episodes.
-        semantic_limit: At most this many facts.
-        detail: Which episodes bring their messages along (specification §2.6).
-        min_relevance: Recall nothing of less relevance, 0 to 1; by default what is fitted for the embedder, so that a
+        name: Tag around the block in the prompt; unique within a ``Memory``.
+        memory: An AgentMemory, or an object with its methods; not part of a dump.
+        scope: Whose memory: a path such as ``user/alice``, or a function that is called for it at each use.
+        episodic_limit: Maximum number of episodes.
+        semantic_limit: Maximum number of facts.
+        detail: Which episodes include their messages (specification §2.6).
+        min_relevance: Recall nothing below this relevance, 0 to 1. The default is fitted to the embedder, so that a
             greeting recalls nothing.
-        max_tokens: At most this many tokens are recalled for a turn; None sets no limit.
+        max_tokens: Maximum number of tokens recalled for a turn; None sets no limit.
         priority: LlamaIndex's own.
-        process: When queued messages become memories: ``background`` has the memory's worker do it, ``due`` holds up
+        process: When queued messages become memories: ``background`` leaves it to the memory's worker, ``due`` delays
             the chat for as long as it takes, ``never`` leaves it to the caller of ``process_due``.
         format: ``block`` shows what answers the user, as above. ``scene`` shows the story so far, for role-play: the
             events that were stored with ``memory.add_scene_events``, and where not all fit, those that bear on the
             user's last message.
-        scene: Settings of the scene's rendering; None takes the defaults.
-        present: Names the characters who are there, from the messages; None names none. Not part of a dump.
-        pov: Only what these characters know of is shown; naming none means everything.
-        budget: At most this many tokens of scene.
-        chat_length: Gives the number of messages in the chat, counted as the events' ``message_ids`` are. The default
-            counts those in the queue of ``Memory``; where some have left it, give your own. Not part of a dump.
-        token_counter: How long a text is; by default a token is four characters.
-        time_zone: Whose "today" is meant, and whose days are told: a name such as ``America/Lima``, or a function that
-            is asked for it at each call. None takes that of the memory's settings.
+        scene: Settings of the scene; None uses the defaults.
+        present: Returns the names of the characters who are present, given the messages; None names none. Not part of
+            a dump.
+        pov: Show only what these characters know; empty shows everything.
+        budget: Maximum number of tokens of the scene.
+        chat_length: Returns the number of messages in the chat, counted like the events' ``message_ids``. The default
+            counts those in the queue of ``Memory``; if some have left it, pass your own. Not part of a dump.
+        token_counter: Counts the tokens of a text; by default a token is four characters.
+        time_zone: Time zone of "today" and of the days in blocks: a name such as ``America/Lima``, or a function that
+            is called for it at each use. None uses that of the memory's settings.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -141,11 +142,11 @@ class LongTermMemoryBlock(SaidInOurWords, BaseMemoryBlock[str]):
     )
 
     def __deepcopy__(self, _memo: object = None) -> Self:
-        """A block of its own that shares the memory."""
+        """A separate block that shares the memory."""
         return self.__reduce__()[0]()
 
     def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
-        """All attributes; of the memory its address, at which it is opened again."""
+        """All attributes, with the address of the memory, from which it is opened again."""
         return partial(type(self), **{name: getattr(self, name) for name in type(self).model_fields}), ()
 
     @model_validator(mode="after")
@@ -162,20 +163,20 @@ class LongTermMemoryBlock(SaidInOurWords, BaseMemoryBlock[str]):
         return self
 
     async def aflush(self, chat: ChatMemory) -> Report:
-        """Store what the chat still holds, and make memories of all that is queued of it: the end of a session.
+        """Store the remaining messages of a chat, and process all that are queued: the end of a session.
 
-        The messages leave the chat's queue as if it had overflowed, so every block of ``chat`` is handed them, and a
-        second call, or one after a restart, stores none of them again. ``chat.get_all()`` still shows them.
+        The messages leave the chat's queue as if it had overflowed: every block of ``chat`` gets them, and a second
+        call, or one after a restart, stores none of them again. ``chat.get_all()`` still returns them.
 
         Args:
-            chat: The ``Memory`` this block is part of. No message may be added meanwhile.
+            chat: The ``Memory`` that contains this block. No message may be added meanwhile.
 
         Returns:
-            The report of what was made of the chat's queue; its ``session_id`` is the conversation.
+            Report of the episodes and facts made from the conversation of the chat's ``session_id``.
 
         Raises:
             ConfigurationError: The block is not part of ``chat``, or the memory cannot be written.
-            LanguageModelError: A language model failed; what was not processed stays queued.
+            LanguageModelError: A language model failed; messages that were not processed stay queued.
             EmbeddingError: The embedder failed, likewise.
         """
         others = [block for block in chat.memory_blocks if block is not self]
@@ -190,7 +191,7 @@ class LongTermMemoryBlock(SaidInOurWords, BaseMemoryBlock[str]):
         return await asyncio.to_thread(self.memory.flush, scope, chat.session_id)
 
     async def _handed_on(self, chat: ChatMemory, others: Sequence[BaseMemoryBlock[Any]], scope: str) -> None:
-        """Hand on the queue, this block last, so that a failure of another doubles nothing here; then let it leave."""
+        """Pass the queue to all blocks, to this one last, so that a failure doubles nothing here; then empty it."""
         waiting = await chat.aget_all(status=MessageStatus.ACTIVE)
         for block in others:
             await block.aput(waiting, from_short_term_memory=True, session_id=chat.session_id)
@@ -199,7 +200,7 @@ class LongTermMemoryBlock(SaidInOurWords, BaseMemoryBlock[str]):
         await chat.sql_store.archive_oldest_messages(chat.session_id, n=len(waiting))
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
-        """The same memories with less detail or, where that is not enough, the best of them; None if none fits."""
+        """Return the memories with less detail or, if that is not enough, the best of them; None if none fits."""
         if not content:
             return None
         room = self.token_counter(content) - math.ceil(MARGIN * tokens_to_truncate)

@@ -1,4 +1,4 @@
-"""The conversation memory: a chat memory that stores every message for good, and recalls for every question."""
+"""The conversation memory: a chat memory that stores every message permanently, and recalls for every question."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from memory_retrievers.storage.options import chosen_embedder
 from memory_retrievers.text.analysis import estimate_tokens
 
 DEFAULT_TOKEN_LIMIT: Final = 20_000
-"""Tokens of recent turns: about what LlamaIndex's own ``Memory`` leaves to the chat."""
+"""Default number of tokens of recent turns: about what LlamaIndex's own ``Memory`` leaves to the chat."""
 
 
 class ChatOptions(TypedDict, total=False):
@@ -79,42 +79,42 @@ class ConversationMemory(SaidInOurWords, BaseMemory):
         await agent.run("Where did we stop?", memory=memory)
         memory.flush()  # at the end of the session
 
-    Every message that is put is queued in the long-term memory at once; tool messages, instructions (``system``,
-    ``developer``) and empty messages stay in the chat alone, and so does what the user says again because no answer
-    came, as after a model that failed. :meth:`get` gives what should always be known as a system message, then the
-    recent turns of the chat, with the memories that answer the user's last message behind it; the chat itself never
-    has them. A turn is recalled once and recorded once, however many tools are called in it.
+    Every message that is put is queued in the long-term memory at once. Tool messages, instructions (``system``,
+    ``developer``) and empty messages are kept in the chat only, and so are repeated messages of the user that got no
+    answer, as after a failed model call. :meth:`get` returns the profile as a system message, then the recent turns of
+    the chat, with the memories for the user's last message appended to it; the chat itself never contains them. A turn
+    is recalled once and recorded once, however many tools are called in it.
 
-    A chat goes on where a model or the store fails underneath: a warning without any text goes to the log, nothing is
-    recalled, and what could not be processed stays queued. Only what could not be queued raises.
+    A chat continues if a model or the store fails: a warning without any text is logged, nothing is recalled, and
+    messages that could not be processed stay queued. Only a failure to queue raises.
 
-    A dump, such as a workflow's ``Context`` makes between two runs, holds the chat, the scope, the limits and the path.
-    Restored in the process that made it, it goes on with the same memory, as long as that is open; in another one the
-    store is opened again from the path, when it is first needed. A path alone cannot bring back a store that was filled
-    with an embedder of your own; for such a store, set ``memory`` before the restored object is used.
+    A dump, such as that of a workflow's ``Context`` between two runs, contains the chat, the scope, the limits and the
+    path. Restored in the same process, it continues with the same memory, as long as that is open. In another process
+    the store is opened from the path when it is first needed. A path alone cannot restore a store that was filled with
+    an embedder of your own; for such a store, set ``memory`` before the restored object is used.
 
     Attributes:
-        memory: An AgentMemory, or anything of that shape; not part of a dump. None opens ``path``.
-        path: The directory of the store that is opened when there is no ``memory``.
-        scope: Whose memory: a path such as ``user/alice``.
-        episodic_limit: At most this many episodes.
-        semantic_limit: At most this many facts.
-        detail: Which episodes bring their messages along (specification §2.6).
-        min_relevance: Recall nothing of less relevance, 0 to 1; by default what is fitted for the embedder, so that a
+        memory: An AgentMemory, or an object with its methods; not part of a dump. None opens ``path``.
+        path: Directory of the store to open if there is no ``memory``.
+        scope: Scope of the memory: a path such as ``user/alice``.
+        episodic_limit: Maximum number of episodes.
+        semantic_limit: Maximum number of facts.
+        detail: Which episodes include their messages (specification §2.6).
+        min_relevance: Recall nothing below this relevance, 0 to 1. The default is fitted to the embedder, so that a
             greeting recalls nothing.
-        max_tokens: At most this many tokens are recalled for a turn; None sets no limit. The profile has at most 300.
-        token_limit: The recent turns have at most so many tokens; the memories are not counted.
-        message_limit: The recent turns have at most so many messages; None sets no limit.
-        process: When queued messages become memories: ``background`` has the memory's worker do it, ``due`` holds up
+        max_tokens: Maximum number of tokens recalled for a turn; None sets no limit. The profile has at most 300.
+        token_limit: Maximum number of tokens of the recent turns; memories are not counted.
+        message_limit: Maximum number of messages of the recent turns; None sets no limit.
+        process: When queued messages become memories: ``background`` leaves it to the memory's worker, ``due`` delays
             the chat for as long as it takes, ``never`` leaves it to the caller of ``process_due``.
-        placement: Where what was recalled stands: ``tail``, behind the user's last message, or ``system``, last in a
-            system message, where it changes with every turn and no prompt cache holds.
-        session_id: Which of the scope's conversations this chat is; None is the one without a name.
+        placement: Position of recalled memories: ``tail``, after the user's last message, or ``system``, at the end of
+            a system message, which then changes with every turn, so that no prompt cache holds.
+        session_id: Name of the conversation within the scope; None is the one without a name.
         messages: The chat so far.
-        token_counter: How long a text is; by default a token is four characters. Not part of a dump.
-        time_zone: Whose "today" is meant, and whose days are recalled: a name such as ``America/Lima``. None takes that
-            of the memory's settings.
-        handle: The name that the memory has in this process, for a dump.
+        token_counter: Counts the tokens of a text; by default a token is four characters. Not part of a dump.
+        time_zone: Time zone of "today" and of the days in blocks: a name such as ``America/Lima``. None uses that of
+            the memory's settings.
+        handle: Name of the memory in this process, for a dump.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -169,14 +169,14 @@ class ConversationMemory(SaidInOurWords, BaseMemory):
         chat_history: Sequence[ChatMessage | Message | Mapping[str, object]] | None = None,
         **attributes: Unpack[ChatOptions],
     ) -> Self:
-        """A conversation memory; the arguments are its attributes.
+        """Create a conversation memory; the arguments are its attributes.
 
         Args:
             memory: As the attribute.
             scope: As the attribute.
-            path: As the attribute; beside ``memory`` it only says where a restored object finds the store.
-            chat_history: The chat so far, such as ``memory.transcript`` gives it, or ``{"role": …, "content": …}``
-                each; it is not stored for good, see :meth:`set`.
+            path: As the attribute; together with ``memory`` it only tells a restored object where the store is.
+            chat_history: The chat so far, such as the result of ``memory.transcript``, or mappings
+                ``{"role": …, "content": …}``; it is not stored permanently, see :meth:`set`.
             **attributes: Others, by name: see ``ChatOptions``.
 
         Raises:
@@ -195,36 +195,36 @@ class ConversationMemory(SaidInOurWords, BaseMemory):
             )
 
     def __deepcopy__(self, _memo: object = None) -> Self:
-        """A chat of its own that shares the memory."""
+        """A separate chat that shares the memory."""
         chat = self.__reduce__()[0]()
         chat._asked = copies(self._asked)  # noqa: SLF001 - of its own class
         return chat
 
     def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
-        """All attributes; of the memory its address, at which it is opened again."""
+        """All attributes, with the address of the memory, from which it is opened again."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return partial(type(self), **fields | {"messages": self.get_all()}), ()
 
     def to_string(self) -> str:
-        """The dump as JSON, as ``ChatMemoryBuffer`` makes one."""
+        """Return a dump as JSON, as ``ChatMemoryBuffer`` does."""
         return self.to_json()
 
     @classmethod
     def from_string(cls, string: str, **attributes: Any) -> Self:  # noqa: ANN401 - any of the attributes
-        """The chat of a dump; ``memory=`` and other attributes that are given take the place of what it holds."""
+        """Restore the chat from a dump; ``memory=`` and other attributes replace those in it."""
         return cls.from_json(string, **attributes)
 
     def get(
         self, input: str | ChatMessage | None = None, *, initial_token_count: int = 0, **_: object
     ) -> list[ChatMessage]:
-        """The memories that answer the user's last message, as a system message, and the recent turns of the chat.
+        """Return the recent turns of the chat, with the profile and the memories for the user's last message.
 
         Args:
-            input: What the user says now, if the chat does not show it yet.
-            initial_token_count: So many tokens of the limit are taken already; if all are, no turn is shown.
+            input: The user's new message, if it is not in the chat yet.
+            initial_token_count: Tokens of the limit that are used already; if all are, no turn is returned.
 
         Raises:
-            ValidationError: More tokens are taken than the limit allows.
+            ValidationError: More tokens are used than the limit allows.
             ConfigurationError: The store cannot be opened from the path.
         """
         if initial_token_count > self.token_limit:
@@ -245,20 +245,20 @@ class ConversationMemory(SaidInOurWords, BaseMemory):
         return self._informed(recent, asked, in_prompt=spoken([*recent, *question]))
 
     def get_all(self) -> list[ChatMessage]:
-        """The whole chat, without memories."""
+        """Return the whole chat, without memories."""
         with self._lock:
             return copies(self.messages)
 
     def put(self, message: ChatMessage) -> None:
-        """Add a message to the chat and to the long-term memory; as :meth:`put_messages`."""
+        """Add a message as :meth:`put_messages` does."""
         self.put_messages([message])
 
     def put_messages(self, messages: Sequence[ChatMessage]) -> None:
-        """Add messages to the chat and to the long-term memory, and make memories if enough is queued.
+        """Add messages to the chat and to the long-term memory, and have due messages processed.
 
         Raises:
-            ConfigurationError: The store cannot be opened from the path, or is read-only; the chat is as before.
-            BackendError: The messages could not be stored; the chat is as before.
+            ConfigurationError: The store cannot be opened from the path, or is read-only; the chat is unchanged.
+            BackendError: The messages could not be stored; the chat is unchanged.
         """
         memory = self._long_term()
         with _registering:
@@ -272,9 +272,9 @@ class ConversationMemory(SaidInOurWords, BaseMemory):
             process_queue(memory, self.scope, process=self.process)
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
-        """Replace the chat, but not the long-term memory: a caller that keeps the chat sets it again and again.
+        """Replace the chat, but not the long-term memory: callers that keep the chat set it again and again.
 
-        What the user says at its end is stored with what is put next, such as the answer to it.
+        Messages of the user at its end are stored with the next messages that are put, such as the answer.
         """
         with self._lock:
             self.messages = copies(messages)
@@ -282,17 +282,15 @@ class ConversationMemory(SaidInOurWords, BaseMemory):
         self._recall.forget(self.scope)  # engines and agents set it before each turn
 
     def reset(self) -> None:
-        """Clear the chat. The long-term memory stays as it is; ``AgentMemory.forget_scope`` clears that."""
+        """Clear the chat, but not the long-term memory; ``AgentMemory.forget_scope`` clears that."""
         self.set([])
 
     def flush(self) -> Report:
-        """Make memories of all that is queued of this chat, or of the scope where it has no ``session_id``.
-
-        That is the end of a session.
+        """Process all queued messages of this chat, or of the scope without a ``session_id``: the end of a session.
 
         Raises:
             ConfigurationError: The store cannot be opened from the path, or is read-only.
-            LanguageModelError: A language model failed; what was not processed stays queued.
+            LanguageModelError: A language model failed; messages that were not processed stay queued.
             EmbeddingError: The embedder failed, likewise.
         """
         return self._long_term().flush(self.scope, self.session_id)
@@ -307,7 +305,7 @@ class ConversationMemory(SaidInOurWords, BaseMemory):
     def _informed(
         self, recent: Sequence[ChatMessage], asked: Turn | None, *, in_prompt: Sequence[Message]
     ) -> list[ChatMessage]:
-        """The recent turns, with what the memory has to say of them."""
+        """Return the recent turns with profile and memories."""
         if asked is None:
             return [*recent]
         profile, known = "", frozenset[str]()
@@ -362,7 +360,7 @@ _LATEST: Final = 16  # messages at the end of a chat in which one that nobody ha
 
 
 def asked_last(memory: Memory, scope: str) -> tuple[Message, ...]:
-    """What users have said last in the chats of a scope in this process, and nobody answered yet."""
+    """Return the latest unanswered messages of users in the chats of a scope in this process."""
     with _registering:
         of_scope = [chat for chat in _chats.values() if chat.scope == scope]
     chats = [chat for chat in of_scope if (chat._own or chat.memory) is memory]  # noqa: SLF001

@@ -30,34 +30,34 @@ _ASKS = re.compile(r"(?i)[?？؟]\s*$|^\W*(?:wh\w+|how|did|tell|show|list|we[rnm
 class MemoryRetriever(BaseRetriever):
     """Retrieves the memories that answer a question, facts and episodes together, best first.
 
-    A node's text is the fact, or an episode's title and summary with the messages that ``detail`` lets through; its
-    ``node_id`` is the memory's id. A memory is the same node, with the same hash, whatever question found it (but for
-    ``low``, ``excerpts``, ``max_tokens``, ``with_scores`` and what is still being said), so that
-    ``QueryFusionRetriever`` adds up what several questions found. A node's score is the hit's relevance, which compares
-    across questions: a ``SimilarityPostprocessor`` may cut by it. Where ranks are fused, as under
-    ``RetrievalSettings.reference()``, it is the specified score. The scope is in the metadata, but not in prompts.
-    An embedding that comes with the query is ignored: another model's vector finds nothing here.
+    A node's text is the fact, or an episode's title and summary with its messages as set by ``detail``; its ``node_id``
+    is the memory's id. A memory is the same node, with the same hash, for every query (except with ``low``,
+    ``excerpts``, ``max_tokens`` or ``with_scores``, and for open episodes), so that ``QueryFusionRetriever`` can
+    combine the results of several queries. A node's score is the relevance, which is comparable across queries: a
+    ``SimilarityPostprocessor`` may cut by it. With rank fusion, as under ``RetrievalSettings.reference()``, it is the
+    specified score. The scope is in the metadata, but not in prompts. An embedding in the query is ignored, as it may
+    be of another model.
 
     Args:
-        memory: An AgentMemory, or anything of that shape.
-        scope: Whose memory: a path such as ``user/alice``, or a function that is asked for it at each call.
-        k: How many nodes to return at most.
-        detail: Which episodes bring their messages along (specification §2.6).
-        max_tokens: Tokens of all texts together at most: what is less relevant is left out, and of an episode its last
-            messages first; None is no budget.
+        memory: An AgentMemory, or an object with its methods.
+        scope: Scope to search: a path such as ``user/alice``, or a function that is called for it at each use.
+        k: Maximum number of nodes.
+        detail: Which episodes include their messages (specification §2.6).
+        max_tokens: Maximum number of tokens of all texts together. Less relevant memories are left out, and the last
+            messages of an episode first; None sets no limit.
         token_counter: Counts the tokens of a text; by default a token is four characters.
-        min_relevance: No nodes of less relevance, 0 to 1, or ``auto``, which is fitted for the embedder.
-        category: Only facts of this category; episodes are not affected.
+        min_relevance: Return nothing below this relevance, 0 to 1; ``auto`` is fitted to the embedder.
+        category: Return only facts of this category; episodes are not affected.
         include_child_scopes: Also search the scopes below.
-        tags: Only memories that have all of these.
-        metadata: Only memories that have each of these values under its key.
-        since: Only facts made, and episodes begun, at that moment or later.
-        until: Only facts made, and episodes begun, at that moment or earlier.
+        tags: Return only memories that have all of these.
+        metadata: Return only memories with these values under these keys.
+        since: Return only facts created, and episodes begun, at this time or later.
+        until: Return only facts created, and episodes begun, at this time or earlier.
         where: A filter with operators over metadata, tags and times: see ``FilterOptions``.
-        with_scores: Tell in the metadata why a memory was found: ``relevance_score``, ``fused_score``,
+        with_scores: Include in the metadata why a memory was found: ``relevance_score``, ``fused_score``,
             ``retrievability``, ``dense_rank`` and ``bm25_rank``.
-        time_zone: Whose "today" is meant: a name such as ``America/Lima``, or a function that is asked for it at each
-            call. None takes that of the memory's settings.
+        time_zone: Time zone of "today": a name such as ``America/Lima``, or a function that is called for it at each
+            use. None uses that of the memory's settings.
         callback_manager: LlamaIndex's own.
         verbose: LlamaIndex's own.
 

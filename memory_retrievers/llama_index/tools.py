@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class MemoryTool(FunctionTool):
-    """A tool of the registry for LlamaIndex, which becomes one for LangChain where that is asked for."""
+    """A tool of the registry for LlamaIndex, which can be converted to one for LangChain."""
 
     def to_langchain_tool(self, **langchain_tool_kwargs: Any) -> StructuredTool:  # type: ignore[override]  # noqa: ANN401
-        """The same tool for LangChain: its content is text for the model, its artifact the same as data.
+        """Convert the tool for LangChain: its content is text for the model, its artifact the same as data.
 
-        LlamaIndex's own way to make one needs packages that LangChain has given up; this one needs ``langchain-core``.
+        LlamaIndex's own conversion needs packages that LangChain has given up; this one needs ``langchain-core``.
         """
         from langchain_core.tools import StructuredTool, ToolException
 
@@ -56,18 +56,18 @@ class MemoryTool(FunctionTool):
 class MemoryToolSpec(BaseToolSpec):
     """The tools of the registry as LlamaIndex tools: ``MemoryToolSpec(memory, scope="user/alice").to_tool_list()``.
 
-    A tool's content is text for the model, its ``raw_output`` the same as data; an error is answered with the object
-    of specification §1.6 and ``is_error``. Whose memory the tools work on is never up to the model.
+    A tool's content is text for the model, its ``raw_output`` the same as data. An error is answered with the object of
+    specification §1.6 and ``is_error``. A model cannot choose the scope beyond what the policy allows.
 
     Args:
-        memory: An AgentMemory; anything of that shape will do for the tools that only read.
-        scope: Whose memory: a path such as ``user/alice``, or a function that is asked for it at each call.
-        tools: ``"essential"`` offers the four that a model needs, ``"read"`` all that change nothing, ``"all"`` all;
-            or their names.
-        time_zone: Whose "today" a question means: a name such as ``America/Lima``, or a function that is asked for it
-            at each call. None takes that of the memory's settings.
+        memory: An AgentMemory; for tools that only read, any object with its methods.
+        scope: Scope of the tools: a path such as ``user/alice``, or a function that is called for it at each use.
+        tools: ``"essential"`` offers the four that a model needs, ``"read"`` all that change nothing, ``"all"`` all
+            of them; or a list of names.
+        time_zone: Time zone of "today": a name such as ``America/Lima``, or a function that is called for it at each
+            use. None uses that of the memory's settings.
         policy: ``root``, ``kinds``, ``deletes``, ``allow_scopes``, ``response_format`` and ``sync_directory``, as
-            ``ToolPolicy`` has them: what the host fixes for every call.
+            in ``ToolPolicy``, fixed for every call.
 
     Raises:
         NotFoundError: There is no tool of a given name.

@@ -1,4 +1,4 @@
-"""Turns of a LlamaIndex chat: whose they are, what is said, one recall for all that an agent reads in one, and cuts."""
+"""Turns of a LlamaIndex chat: their scope and messages, one recall for each, and the recent ones that fit."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ from memory_retrievers.retrieval.request import parse_zone
 from memory_retrievers.retrieval.results import RetrievalResult
 
 INSTRUCTIONS: Final = frozenset({MessageRole.SYSTEM, MessageRole.DEVELOPER})
-"""The roles that instruct a model: they say nothing about the user, and the same in every conversation."""
+"""Roles of instructions to a model, which say nothing about the user."""
 
 KEPT: Final = 256
-"""Chats of which the recall of the last turn is kept; one that was dropped is made again when it is needed."""
+"""Maximum number of chats whose last recall is kept; others recall again."""
 
 KEPT_BYTES: Final = 32 * 2**20
-"""About so many bytes they may take in all; the last one stays, however large it is."""
+"""Approximate maximum size of all kept recalls; the last one stays, however large it is."""
 
 _ENTRY_BYTES: Final = 1_000
 
 TURN_SECONDS: Final = 600.0
-"""What a turn has recalled is for another one where nobody has asked for so long: the same question tomorrow, or after
-a model that failed, is a new one, though the chat may look the same."""
+"""A recall is reused only within this time: the same question tomorrow, or after a failed model call, is a new turn,
+even if the chat looks the same."""
 
 Scope: TypeAlias = str | Callable[[], str]
-"""A path such as ``user/alice``, or a function that gives one, for example from a context variable."""
+"""A path such as ``user/alice``, or a function that returns one, for example from a context variable."""
 
 Zone: TypeAlias = str | Callable[[], str | None] | None
-"""The name of a time zone such as ``America/Lima``, or a function that gives one; None is that of the settings."""
+"""Name of a time zone such as ``America/Lima``, or a function that returns one; None is that of the settings."""
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
@@ -67,12 +67,12 @@ _sharing = threading.Lock()
 
 
 def checked_scope(scope: Scope) -> Scope:
-    """The scope as it was given; a fixed one is checked right away."""
+    """Return the scope unchanged; a fixed one is checked."""
     return scope if callable(scope) else scopes.parse(scope)
 
 
 def scope_of(scope: Scope) -> str:
-    """The scope of one call; errors as for :func:`checked_scope`, or that a context variable is not set."""
+    """Return the scope of a call; errors as for :func:`checked_scope`, or if a context variable is not set."""
     try:
         return scopes.parse(scope() if callable(scope) else scope)
     except LookupError as error:
@@ -82,7 +82,7 @@ def scope_of(scope: Scope) -> str:
 
 
 def checked_zone(zone: Zone) -> Zone:
-    """The time zone as it was given; a fixed one is checked right away.
+    """Return the time zone unchanged; a fixed one is checked.
 
     Raises:
         ValidationError: This machine knows no time zone of this name.
@@ -91,12 +91,12 @@ def checked_zone(zone: Zone) -> Zone:
 
 
 def zone_of(zone: Zone) -> str | None:
-    """The time zone of one call."""
+    """Return the time zone of a call."""
     return zone() if callable(zone) else zone
 
 
 def spoken(messages: Sequence[ChatMessage]) -> list[Message]:
-    """What was said, without tool messages, instructions and what is empty."""
+    """Convert messages, without tool messages, instructions and empty messages."""
     said: list[Message] = []
     for message in messages:
         try:
@@ -109,10 +109,10 @@ def spoken(messages: Sequence[ChatMessage]) -> list[Message]:
 
 
 def as_chat(messages: Sequence[ChatMessage | Message | Mapping[str, object]]) -> list[ChatMessage]:
-    """Messages as LlamaIndex has them, which knows the name of a person as no role.
+    """Convert messages for LlamaIndex, in which the name of a person is not a role.
 
-    The end of a transcript may begin with an answer, its question cut off: it is left out, since some models take no
-    chat that does not begin with a user. What instructs the model stays.
+    A cut transcript may begin with an answer without its question. Such answers are left out, since some models reject
+    a chat that does not begin with a user. Instructions stay.
     """
     chat = [each for each in (each if isinstance(each, Message) else _read(each) for each in messages) if each]
     cut = list(takewhile(lambda each: isinstance(each, Message) and not is_of_user(each.role), chat))
@@ -121,20 +121,20 @@ def as_chat(messages: Sequence[ChatMessage | Message | Mapping[str, object]]) ->
 
 
 def copies(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Copies of messages that no other code can change; agents write their state into the ones they are given."""
+    """Copy messages: agents write their state into the ones they are given."""
     return [message.model_copy(deep=True) for message in messages]
 
 
 def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], *, conversation: str | None) -> bool:
-    """Queue what was said, without tool messages, instructions and what is empty; True if anything was.
+    """Queue messages without tool messages, instructions and empty messages; return True if any were queued.
 
-    What the user says again though nobody has answered, as after a model that failed, is queued once.
+    A message that the user repeats before an answer, as after a failed model call, is queued once.
 
     Args:
         memory: The memory.
         scope: The scope of the conversation.
         messages: Its new messages, oldest first.
-        conversation: Which of the scope's conversations it is.
+        conversation: The conversation within the scope.
     """
     said = spoken(messages)
     with recording(scope, conversation):
@@ -143,7 +143,7 @@ def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], 
 
 
 def handle_of(memory: Memory) -> str | None:
-    """The name under which :func:`shared_memory` finds a memory in this process; None where it can have none."""
+    """Return the name by which :func:`shared_memory` finds a memory in this process; None if it cannot have one."""
     with _sharing, suppress(TypeError):  # of an object without weak references
         name = next((name for name, each in _shared.items() if each is memory), None) or uuid4().hex
         _shared[name] = memory
@@ -152,7 +152,7 @@ def handle_of(memory: Memory) -> str | None:
 
 
 def shared_memory(handle: str | None) -> Memory | None:
-    """The memory of this name; None if this process has none, or has closed it."""
+    """Return the memory with this name; None if this process has none, or has closed it."""
     memory = None if handle is None else _shared.get(handle)
     with suppress(ConfigurationError):  # so says whatever is asked of a closed one
         getattr(memory, "query_characters", None)
@@ -162,7 +162,7 @@ def shared_memory(handle: str | None) -> Memory | None:
 
 @contextmanager
 def going_on(outcome: str) -> Iterator[None]:
-    """Log, without any text, what fails in the block: a chat goes on where a model or a store fails underneath."""
+    """Log a failure of a model or a store in the block, without any text, and continue."""
     try:
         yield
     except BackendError as error:
@@ -191,10 +191,10 @@ class Turn:
 
 
 def last_turn(messages: Sequence[ChatMessage]) -> Turn | None:
-    """The last turn, or None while the user has said nothing.
+    """Return the last turn; None if the user has said nothing.
 
-    After a tool was called, LlamaIndex shows the question a second time, its text alone: it counts once until it is
-    answered, or another person asks it.
+    After a tool call, LlamaIndex shows the question a second time as plain text. It counts once until it is answered,
+    or another person asks it.
     """
     query, text, by, number, answered = "", "", "", 0, True
     for message in messages:
@@ -211,7 +211,7 @@ def last_turn(messages: Sequence[ChatMessage]) -> Turn | None:
 
 
 def place_of(asked: Turn, messages: Sequence[ChatMessage]) -> int | None:
-    """The place of the user's last message; None if it is not the one that was asked."""
+    """Return the index of the user's last message; None if it is not the question of the turn."""
     places = [place for place, message in enumerate(messages) if message.role == MessageRole.USER]
     if not places:
         return None
@@ -220,9 +220,9 @@ def place_of(asked: Turn, messages: Sequence[ChatMessage]) -> int | None:
 
 
 def with_text(message: ChatMessage, text: str) -> ChatMessage:
-    """A copy of a message with a text behind its last one, in the same block.
+    """Copy a message and append a text to its last block of text.
 
-    Of an agent with a state LlamaIndex takes the last block of text for what the user says now.
+    LlamaIndex takes the last block of text for the user's new message if an agent has a state.
     """
     blocks = [*message.blocks]
     for place in reversed(range(len(blocks))):
@@ -234,7 +234,7 @@ def with_text(message: ChatMessage, text: str) -> ChatMessage:
 
 
 class Latest(Generic[KeyT, ValueT]):
-    """The values that were kept last, by key, of about so many bytes each; used by several threads at once."""
+    """A bounded, thread-safe cache of the latest values; ``size`` estimates the bytes of a value."""
 
     def __init__(self, size: Callable[[ValueT], int]) -> None:
         self._size_of = size
@@ -242,13 +242,13 @@ class Latest(Generic[KeyT, ValueT]):
         self._values: OrderedDict[KeyT, tuple[ValueT, int]] = OrderedDict()
 
     def get(self, key: KeyT) -> ValueT | None:
-        """The value that was kept last under this key, or None."""
+        """Return the value of a key, or None."""
         with self._lock:
             kept = self._values.get(key)
             return None if kept is None else kept[0]
 
     def keep(self, key: KeyT, value: ValueT) -> None:
-        """Keep a value, and drop the oldest while there are too many, or they are too large."""
+        """Store a value, and drop the oldest ones beyond the bounds."""
         kept = value, _ENTRY_BYTES + self._size_of(value)
         with self._lock:
             self._values.pop(key, None)
@@ -258,13 +258,13 @@ class Latest(Generic[KeyT, ValueT]):
                 size -= self._values.popitem(last=False)[1][1]
 
     def drop(self, key: KeyT) -> None:
-        """Keep nothing under this key any more."""
+        """Remove the value of a key."""
         with self._lock:
             self._values.pop(key, None)
 
 
 class TurnRecall(Generic[ValueT]):
-    """Recalls once per turn, so that a turn is also recorded once, however often an agent asks."""
+    """Recalls once per turn, so that a turn is recorded once, however often an agent reads it."""
 
     def __init__(self, size: Callable[[ValueT], int]) -> None:
         self._recalled: Latest[Hashable, tuple[Turn, ValueT, float]] = Latest(
@@ -272,7 +272,7 @@ class TurnRecall(Generic[ValueT]):
         )
 
     def __call__(self, chat: Hashable, turn: Turn, recall: Callable[[str], ValueT]) -> ValueT:
-        """The memories recalled for this turn of a chat before, or else what ``recall`` finds for it now."""
+        """Return the memories recalled for this turn before, or the result of ``recall``."""
         earlier, now = self._recalled.get(chat), time.monotonic()
         goes_on = earlier is not None and turn.continues(earlier[0]) and now - earlier[2] <= TURN_SECONDS
         found = earlier[1] if earlier is not None and goes_on else recall(turn.asks)
@@ -280,12 +280,12 @@ class TurnRecall(Generic[ValueT]):
         return found
 
     def forget(self, chat: Hashable) -> None:
-        """Take the next turn of a chat for a new one."""
+        """Treat the next turn of a chat as a new one."""
         self._recalled.drop(chat)
 
 
 def size_of(found: RetrievalResult) -> int:
-    """The approximate size of an answer in bytes: its memories as in a file, and half as much again for objects."""
+    """Estimate the size of a result in bytes: its memories as JSON, and half as much again for objects."""
     facts = sum(len(hit.memory.model_dump_json()) for hit in found.semantic)
     return (facts + sum(len(hit.memory.model_dump_json()) for hit in found.episodic)) * 3 // 2
 
