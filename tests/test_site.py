@@ -101,8 +101,8 @@ def test_a_table_of_settings_has_every_field_and_marks_what_differs(maker):
 def test_the_reference_of_the_command_line_has_commands_with_their_arguments_and_options(maker):
     sections = maker("command_line").command_line().split("\n\n## ")
     (retrieve,) = [section for section in sections if section.startswith("`memory-retrievers retrieve`")]
-    assert "Print the memories that answer a question." in retrieve
-    assert "| `QUERY` | What to look for, in plain words. Required. |" in retrieve
+    assert "Print the memories that answer a query." in retrieve
+    assert "| `QUERY` | What to search for, in plain words. Required. |" in retrieve
     assert re.search(
         r"^\| `--store` \| .* Default: `agent-memory`\. Environment: `MEMORY_RETRIEVERS_STORE`\.",
         retrieve,
