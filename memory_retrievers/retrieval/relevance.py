@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from memory_retrievers.models import EpisodicMemory, Kind, MemoryKey, SemanticMemory
+from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.models.results import Evidence
 from memory_retrievers.retrieval.features import weighed_sum
 from memory_retrievers.text.dates import tells_time
 from memory_retrievers.text.plans import days_behind, names_relative_day
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from numpy.typing import NDArray
 
     from memory_retrievers.models.results import RetrievedMemory
@@ -53,8 +55,8 @@ COVERAGE: Final = 2.0  # what the coverage of a passage counts beside its cosine
 NEARNESS: Final = (0.25, 0.4)
 """Expected nearness of a query's words to the tokens of a memory that does not match, and the gain of a match of 1."""
 
-KEPT: Final = 0.6
-"""Share of the floor that a memory needs behind one that reaches it: silence is decided by the best of its kind."""
+KEPT: Final = 0.6  # share of the floor that a memory needs behind one that reaches it: the best decides on silence
+OLDER: Final = 0.1  # share of the relevance of the best that a memory needs which is not newer
 
 
 class Weights(NamedTuple):
@@ -237,7 +239,16 @@ def relevant(
 def _relevant(hits: Hits, request: RetrievalRequest, calibration: Calibration) -> set[MemoryKey]:
     fitted = calibration.least(hits[0].relevance) if hits else 0.0
     least = fitted if request.min_relevance == "auto" else request.min_relevance
-    return {hit.memory.key for hit in hits if hit.relevance >= least}
+    near = [hit for hit in hits if hit.relevance >= least]
+    if request.min_relevance != "auto" or not (near and fitted) or hits[0].memory.kind is Kind.EPISODIC:
+        return {hit.memory.key for hit in near}  # an episode may be a question that an older one answers
+    share, at = OLDER * hits[0].relevance, told_at(hits[0].memory)
+    return {hit.memory.key for hit in near if hit.relevance >= share or told_at(hit.memory) > at}
+
+
+def told_at(memory: AnyMemory) -> datetime:
+    """Since when what a memory tells holds: of two about the same, the newer."""
+    return memory.valid_at if isinstance(memory, SemanticMemory) else memory.end_at
 
 
 def _of_its_time(hits: Hits, plan: RetrievalPlan) -> set[MemoryKey]:

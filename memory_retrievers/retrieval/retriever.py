@@ -108,7 +108,8 @@ class HybridRetriever:
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. No forgetting state changes; with ``record`` a review is filed for later."""
         result, _ = self._found(request)
-        if record and (review := _pending_review(result)).memories:
+        if record and (reviewed := tuple(hit.memory.key for hit in result.episodic if not hit.memory.is_open)):
+            review = PendingReview(scope=result.scope, query=result.query, memories=reviewed, created_at=result.now)
             self._pending.add(review)
         return result
 
@@ -183,18 +184,14 @@ class HybridRetriever:
         self, memories: Mapping[int, AnyMemory], above: Container[MemoryKey], rankings: Mapping[Kind, Ranking]
     ) -> set[MemoryKey]:
         """Name what is newer than a memory above the floor and about the same: that one may hold no more."""
-        from memory_retrievers.retrieval.relevance import same_matter
+        from memory_retrievers.retrieval.relevance import same_matter, told_at
         from memory_retrievers.retrieval.trace import vectors_of  # numpy, which is loaded late
 
         vectors: dict[int, Vector] = {}
         for kind, ranking in rankings.items():
             of_kind = [row for row, memory in memories.items() if memory.kind is kind]
             vectors |= vectors_of(of_kind, ranking.fused, self._store)
-        told = [
-            (memory.key, memory.valid_at if isinstance(memory, SemanticMemory) else memory.end_at, vectors[row])
-            for row, memory in memories.items()
-            if row in vectors
-        ]
+        told = [(memory.key, told_at(memory), vectors[row]) for row, memory in memories.items() if row in vectors]
         known = [(at, vector) for key, at, vector in told if key in above]
         least = same_matter(self._store.embedder.id)
 
@@ -324,19 +321,7 @@ def _numbered(
 
 def _is_always_known(memory: AnyMemory) -> bool:
     """Guidelines, and what is pinned, are left out of no answer."""
-    is_guideline = isinstance(memory, SemanticMemory) and memory.category is Category.GUIDELINE
-    return is_guideline or memory.is_pinned
-
-
-def _pending_review(result: RetrievalResult) -> PendingReview:
-    return PendingReview(
-        scope=result.scope,
-        query=result.query,
-        memories=tuple(
-            MemoryKey(scope=hit.memory.scope, id=hit.memory.id) for hit in result.episodic if not hit.memory.is_open
-        ),
-        created_at=result.now,
-    )
+    return memory.is_pinned or (isinstance(memory, SemanticMemory) and memory.category is Category.GUIDELINE)
 
 
 def _days(days_limit: object) -> timedelta:

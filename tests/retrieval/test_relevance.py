@@ -527,6 +527,17 @@ def test_what_is_newer_than_an_answer_and_about_the_same_is_recalled_beside_it(t
     assert JOBS[1] not in said(told(JOBS[1], *OTHERS, JOBS[0]), "Where does the user work now?", min_relevance="auto")
 
 
+def test_behind_a_good_fact_what_is_far_less_relevant_is_recalled_only_if_it_is_newer():
+    drivers = ("Lars takes me to the airport.", "Lars has a broken foot, Anke drives me.")
+    asked = {"query": "Who takes me to the airport?", "scope": SCOPE, "min_relevance": "auto", "record": False}
+    for days in ((1, 2), (2, 1)):
+        with AgentMemory.in_memory() as memory:
+            for fact, day in zip(drivers, days, strict=True):
+                memory.remember_fact(scope=SCOPE, fact=fact, valid_at=f"2026-02-0{day}")
+            kept = {hit.memory.fact for hit in memory.retrieve(**asked).semantic}
+        assert kept == ({*drivers} if days == (1, 2) else {drivers[0]})
+
+
 def test_what_is_newer_is_recalled_below_the_floor_of_the_embedder_alone(told):
     memory = told(JOBS[0], *OTHERS, JOBS[1])
     first, second = (
