@@ -52,7 +52,7 @@ def checked_zone(name: object) -> str:
 
 
 class SaidInOurWords(BaseModel):
-    """Base of models whose constructor raises the package's ``ValidationError``; it lists the options if one is unknown."""
+    """Base of models whose constructor raises the package's ``ValidationError``, with the options if one is unknown."""
 
     if not TYPE_CHECKING:  # which would know the fields no more
 
