@@ -46,7 +46,8 @@ class KillAt:
 
     def lay(self) -> None:
         """Lay the points over SQLite's connections, renaming, and Chroma's collections, for the rest of the process."""
-        connection.Connection = _connection(self, connection.Connection)  # type: ignore[misc]
+        for kind in (connection.Connection, connection.Writer):
+            setattr(connection, kind.__name__, _connection(self, kind))
         _surround(os, "rename", self)
         _surround(shutil, "rmtree", self)
         if self.what in {"upsert", "delete", "create_collection"}:

@@ -60,7 +60,11 @@ def connections(monkeypatch):
             super().__init__(*args, **kwargs)
             opened.append(self)
 
+    class RecordedWriter(Recorded, connection.Writer):
+        pass
+
     monkeypatch.setattr(connection, "Connection", Recorded)
+    monkeypatch.setattr(connection, "Writer", RecordedWriter)
     return opened
 
 

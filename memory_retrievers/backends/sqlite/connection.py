@@ -181,21 +181,12 @@ State: TypeAlias = tuple[int, int, int, bool]
 
 
 class Connection(sqlite3.Connection):
-    """A connection to SQLite; in a transaction that writes, states are known until something is changed, or undone."""
+    """A connection to SQLite."""
 
     dialect = DIALECT
+    states: sql.States | None = None
     unchanged: int | None = None  # in a transaction that writes, the number of changes at its beginning
     nested: int = 0  # transactions within that one
-    _states: sql.States | None = None
-
-    @property
-    def states(self) -> sql.States | None:
-        """See ``sql.connection.Connection``."""
-        return self._states if self.unchanged is None or self.unchanged == self.total_changes else None
-
-    @states.setter
-    def states(self, states: sql.States | None) -> None:
-        self._states = states
 
     def is_settled(self, *_: str, **__: bool) -> bool:
         """See ``sql.connection.Connection``; nobody else writes meanwhile, in whatever scope."""
@@ -209,15 +200,31 @@ class Connection(sqlite3.Connection):
         return [self.execute(sql, row).fetchone() for row in rows] if ending else self.executemany(sql, rows)
 
 
+class Writer(Connection):
+    """The connection that writes: in its transactions, states are known until something is changed, or undone."""
+
+    _states: sql.States | None = None
+
+    @property
+    def states(self) -> sql.States | None:
+        """See ``sql.connection.Connection``."""
+        return self._states if self.unchanged in {None, self.total_changes} else None
+
+    @states.setter
+    def states(self, states: sql.States | None) -> None:
+        self._states = states
+
+
 def address_of(path: Path | None, *, mode: str) -> str:
     """The address of a file for :func:`connect`; None is a database in memory."""
     return ":memory:" if path is None else f"{path.absolute().as_uri()}?mode={mode}"
 
 
-def connect(address: str) -> Connection:
+def connect(address: str, *, writes: bool = False) -> Connection:
     """Open a connection in autocommit mode: transactions are begun and ended by the caller."""
+    factory = Writer if writes else Connection
     return sqlite3.connect(
-        address, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256, factory=Connection
+        address, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256, factory=factory
     )
 
 

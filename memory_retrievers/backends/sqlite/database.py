@@ -62,7 +62,7 @@ class Database(sql.Database):
         self._file = None if path is None else AttachedFile(path, access=access, read_only=read_only)
         self._attachment = None if self._file is None else self._file.attachment
         with wrapped(path), nullcontext() if self._file is None else self._file.coming():
-            self._writer: Connection | None = self._connect(migrate=True)
+            self._writer: Connection | None = self._connect(writes=True, migrate=True)
         if self._file is not None:
             self._file.ask_before_forks(self.part_before_fork)
 
@@ -260,7 +260,7 @@ class Database(sql.Database):
         """The connection that writes, which is made anew after a fork."""
         self._require_open()
         if self._writer is None:
-            self._writer = self._connect()
+            self._writer = self._connect(writes=not self._read_only)
         return self._writer
 
     def part_before_fork(self) -> Callable[[], None] | None:
@@ -285,11 +285,12 @@ class Database(sql.Database):
         self._disconnect()
         return go_on
 
-    def _connect(self, *, migrate: bool = False) -> Connection:
+    def _connect(self, *, writes: bool = False, migrate: bool = False) -> Connection:
         if self._read_only and self._path is not None:
             connection, self._unchanging = connections.look_into(self._path)
         else:
-            connection = connections.connect(connections.address_of(self._path, mode="rwc"))
+            address = connections.address_of(self._path, mode="rwc")
+            connection = connections.connect(address, writes=writes)
         try:
             for pragma in connections.PRAGMAS:
                 connection.execute(pragma)
