@@ -108,9 +108,12 @@ class HybridRetriever:
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. No forgetting state changes; with ``record`` a review is filed for later."""
         result, _ = self._found(request)
-        if record and (reviewed := tuple(hit.memory.key for hit in result.episodic if not hit.memory.is_open)):
-            review = PendingReview(scope=result.scope, query=result.query, memories=reviewed, created_at=result.now)
-            self._pending.add(review)
+        found = [hit.memory for hit in result.episodic if record and not hit.memory.is_open]
+        if found:
+            keys = tuple(MemoryKey(scope=each.scope, id=each.id) for each in found)
+            self._pending.add(
+                PendingReview(scope=result.scope, query=result.query, memories=keys, created_at=result.now)
+            )
         return result
 
     def _found(self, request: RetrievalRequest) -> tuple[RetrievalResult, RetrievalRequest]:

@@ -211,7 +211,13 @@ def names_relative_day(text: str) -> bool:
 
 
 def names_same_days(text: str, one: datetime, other: datetime) -> bool:
-    """True if it means the same on two days of a time zone: "next Friday" in one week, "4 May" until it has come."""
+    """Whether a text means the same days if written on either of two: "next Friday" in one week, "4 May" until then.
+
+    Args:
+        text: The text.
+        one: When it was written, in a time zone.
+        other: Another time in that zone.
+    """
     left = _without_habits(text)
     if (lasted := _LASTING.search(left)) and abs(other - one).days >= days_of("one", given(lasted)[-1]):
         return False

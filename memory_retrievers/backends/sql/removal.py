@@ -111,7 +111,13 @@ def strike_out(connection: Connection, scope: str, is_gone: Callable[[MemoryKey]
 
 
 def drop_conversations(connection: Connection, scope: str, ids: Sequence[str]) -> None:
-    """Delete reviews that wait to be judged by the words of a scope's episodes; their jobs stay, empty."""
+    """Delete the reviews that wait to be judged by what episodes say; their jobs stay, empty.
+
+    Args:
+        connection: A connection in a transaction that writes.
+        scope: The scope of the episodes.
+        ids: The ids of the episodes.
+    """
     dialect = connection.dialect
     connection.execute(
         f"""DELETE FROM pending_reviews WHERE job IN (SELECT j.id FROM review_jobs j JOIN scopes s ON s.id = j.scope_id
