@@ -37,7 +37,7 @@ test-disk: $(VENV)/.dev
 # coverage as ``sys.monitoring`` tells of it: for Python 3.12 and newer, where counting takes hardly longer.
 ALONE_COVER := tests/backends/test_postgres.py tests/backends/test_postgres_locks.py tests/backends/test_postgres_migrations.py \
 	tests/backends/test_postgres_server.py tests/backends/test_postgres_snapshots.py tests/backends/test_postgres_within.py \
-	tests/cli/test_eval.py tests/cli/test_migrate.py tests/cli/test_places.py tests/remote/test_transport.py tests/server/test_mcp_endpoint.py
+	tests/cli/test_eval.py tests/cli/test_migrate.py tests/cli/test_places.py tests/remote/test_transport.py tests/server/test_mcp_sessions.py
 
 test-coverage: $(VENV)/.dev
 	COVERAGE_CORE=sysmon $(BIN)/python -m pytest -n auto --cov --cov-report= --quick $(PYTEST_ARGS)

@@ -33,7 +33,7 @@ LEFT_OUT = {
     "server/test_connections.py": "connections that are kept waiting for seconds",
     "server/test_docs.py": "servers in processes of their own",
     "server/test_mcp.py": "servers in processes of their own",
-    "server/test_mcp_endpoint.py": "servers in threads, and hundreds of requests",
+    "server/test_mcp_sessions.py": "sessions that grow old",
     "server/test_openapi.py": "hundreds of requests, and a library that takes long to import",
     "server/test_workers.py": "servers in processes of their own",
     "server/test_repeated_requests.py": "servers in processes of their own that are killed",

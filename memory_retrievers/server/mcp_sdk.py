@@ -9,6 +9,7 @@ import asyncio
 import importlib
 import inspect
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -19,7 +20,7 @@ from memory_retrievers.errors import BackendError, MemoryRetrieversError, Missin
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.fields import storable_json
 from memory_retrievers.server.mcp import McpOffer
-from memory_retrievers.server.settings import TrafficSettings, is_loopback
+from memory_retrievers.server.settings import McpSettings, is_loopback
 from memory_retrievers.storage.tracing import watched
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def serve_stdio(offer: McpOffer) -> None:
     from mcp.shared.message import SessionMessage
     from pydantic import RootModel
 
-    from memory_retrievers.server.mcp_endpoint import InvalidMessageError, check_message
+    from memory_retrievers.server.mcp_sessions import InvalidMessageError, check_message
 
     async def serve() -> None:
         async def lines() -> AsyncIterator[str]:
@@ -76,7 +77,7 @@ def serve_stdio(offer: McpOffer) -> None:
 
 
 def serve_http(
-    offer: McpOffer, *, host: str, port: int, token: str | None = None, settings: TrafficSettings | None = None
+    offer: McpOffer, *, host: str, port: int, token: str | None = None, settings: McpSettings | None = None
 ) -> None:
     """Serve clients at ``http://host:port/mcp`` until the process is asked to end.
 
@@ -85,9 +86,9 @@ def serve_http(
         host: Where to listen.
         port: Likewise.
         token: The bearer token that a request has to carry; None accepts every request.
-        settings: Limits on connections and requests; None is the defaults.
+        settings: How many clients and how much; None is the defaults.
     """
-    chosen = settings or TrafficSettings()
+    chosen = settings or McpSettings()
     app = http_app(offer, host=host, token=token, settings=chosen)
     import uvicorn
 
@@ -99,7 +100,7 @@ def serve_http(
 
 
 def http_app(
-    offer: McpOffer, *, host: str = "127.0.0.1", token: str | None = None, settings: TrafficSettings | None = None
+    offer: McpOffer, *, host: str = "127.0.0.1", token: str | None = None, settings: McpSettings | None = None
 ) -> Starlette:
     """The same as an ASGI application.
 
@@ -108,19 +109,19 @@ def http_app(
         host: The address it will be reached at. On a loopback address requests that name another host are refused, so
             that no web page can reach it under a name of its own.
         token: The bearer token that a request has to carry; None accepts every request.
-        settings: Limits on each request; None is the defaults.
+        settings: How many sessions and how much in each request; None is the defaults.
 
     Raises:
         ConfigurationError: The token is shorter than 16 characters, or not printable ASCII.
     """
     server = _server(offer)
-    chosen = settings or TrafficSettings()
+    chosen = settings or McpSettings()
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.server.transport_security import TransportSecuritySettings
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    from memory_retrievers.server.mcp_endpoint import McpEndpoint
+    from memory_retrievers.server.mcp_sessions import McpEndpoint, Sessions
 
     names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host}
     security = TransportSecuritySettings(
@@ -128,19 +129,31 @@ def http_app(
         allowed_hosts=[f"{name}:*" for name in names],
         allowed_origins=[f"http://{name}:*" for name in names],
     )
-    known = inspect.signature(StreamableHTTPSessionManager).parameters  # in which the first version has no limit
-    limit: dict[str, Any] = {name: chosen.max_body_bytes for name in ("max_request_body_size",) if name in known}
-    manager = StreamableHTTPSessionManager(app=server, security_settings=security, stateless=True, **limit)
+    manager = StreamableHTTPSessionManager(app=server, security_settings=security, **_bounds(chosen))
+    kept = manager._server_instances  # noqa: SLF001 - nothing else forgets what has ended, in the first version
+    sessions = Sessions(manager.handle_request, settings=chosen, clock=time.monotonic, kept=kept)
 
     @asynccontextmanager
     async def running(_app: Starlette) -> AsyncIterator[None]:
-        async with manager.run():
+        async with manager.run(), sessions.ending():
             yield
 
-    endpoint = McpEndpoint(manager.handle_request, settings=chosen, token=token)
-    app = Starlette(routes=[Route(PATH, endpoint)], lifespan=running)
+    app = Starlette(routes=[Route(PATH, McpEndpoint(sessions, settings=chosen, token=token))], lifespan=running)
     app.router.redirect_slashes = False  # it would lead to whatever Host says, before the token is asked for
     return app
+
+
+def _bounds(settings: McpSettings) -> dict[str, Any]:
+    """Options for the limits that the installed SDK has itself, set so that those of this package apply first."""
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    known = inspect.signature(StreamableHTTPSessionManager).parameters
+    ours = {
+        "session_idle_timeout": settings.session_seconds * 2,  # only what is not ended here
+        "max_sessions": settings.max_sessions + 1,  # so that it is refused here, and said alike
+        "max_request_body_size": settings.max_body_bytes,
+    }
+    return {name: bound for name, bound in ours.items() if name in known}
 
 
 def _server(offer: McpOffer) -> Any:  # noqa: ANN401 - the class has other type parameters in each major version

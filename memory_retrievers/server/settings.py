@@ -206,6 +206,19 @@ class TrafficSettings(Checked):
     max_json_elements: Annotated[int, Field(ge=1)] = 50_000
 
 
+class McpSettings(TrafficSettings):
+    """Limits on clients of MCP over HTTP.
+
+    Attributes:
+        max_sessions: At most so many at once. One more takes the place of the one that was used longest ago; where all
+            of them have a request under way, it is refused (503). Each takes some 100 KB.
+        session_seconds: A session without a request under way for so long is ended; its client begins a new one.
+    """
+
+    max_sessions: Annotated[int, Field(ge=1)] = 128
+    session_seconds: Annotated[float, Field(gt=0)] = 1_800
+
+
 class ServerSettings(TrafficSettings):
     """Settings of the HTTP server, which hold for every request.
 

@@ -4,7 +4,7 @@ import pytest
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.server import AccessToken, ServerSettings, create_app
-from memory_retrievers.server.settings import TrafficSettings, parse_tokens
+from memory_retrievers.server.settings import McpSettings, parse_tokens
 from memory_retrievers.window import WindowSettings
 
 from .conftest import ALICE, ALICE_READS, BOB, OPERATOR, TOKENS, by, error_of, of_alice, serving
@@ -250,7 +250,7 @@ def test_a_profile_outside_the_root_of_a_token_is_refused(guarded):
 
 
 @pytest.mark.parametrize(
-    ("kind", "wrong"), [(ServerSettings, "port"), (TrafficSettings, "max_connections"), (WindowSettings, "read_only")]
+    ("kind", "wrong"), [(ServerSettings, "port"), (McpSettings, "max_sessions"), (WindowSettings, "read_only")]
 )
 def test_settings_that_break_a_rule_raise_the_error_of_the_package(kind, wrong):
     with pytest.raises(ValidationError, match=rf"{wrong}: Input should be a valid"):

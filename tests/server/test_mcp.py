@@ -199,9 +199,10 @@ async def test_half_of_an_emoji_over_http_is_answered(store):
 
     accepted = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     async with listening(store[0]) as url, httpx.AsyncClient(headers=accepted, timeout=PATIENCE) as client:
-        await client.post(url, json=HELLO)
-        await client.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"})
-        answer = await client.post(url, content=json.dumps(HALF_AN_EMOJI))
+        greeted = await client.post(url, json=HELLO)
+        session = {"Mcp-Session-Id": greeted.headers["mcp-session-id"]}
+        await client.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+        answer = await client.post(url, content=json.dumps(HALF_AN_EMOJI), headers=session)
     assert answer.status_code == 200
     assert "Bees are fine" in answer.text
 

@@ -1,21 +1,23 @@
-"""The MCP server over HTTP on loopback, as it runs, and what it asks of requests."""
+"""The MCP server over HTTP on loopback, as it runs, and clients that begin sessions and leave them."""
 
 import contextlib
 import gc
 import socket
 import threading
+import types
 
 import httpx
 import pytest
 import uvicorn
-from patience import A_LONG_TIME, PATIENCE
+from patience import A_LONG_TIME, PATIENCE, until
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.server.connections import configuration, listening
 from memory_retrievers.server.mcp import McpOffer
-from memory_retrievers.server.settings import TrafficSettings
+from memory_retrievers.server.settings import McpSettings
 
 mcp_sdk = pytest.importorskip("memory_retrievers.server.mcp_sdk")
+mcp_sessions = pytest.importorskip("memory_retrievers.server.mcp_sessions")
 pytest.importorskip("mcp")
 
 pytestmark = [
@@ -38,7 +40,7 @@ def _nothing_is_left_to_other_tests():
 @contextlib.contextmanager
 def served(memory, *, host="127.0.0.1", token=None, **settings):
     """The address of an MCP server in a thread, as ``serve_http`` runs it."""
-    chosen = TrafficSettings(**LIMITS | settings)
+    chosen = McpSettings(**LIMITS | settings)
     app = mcp_sdk.http_app(McpOffer(memory, scope="user/alice"), host=host, token=token, settings=chosen)
     server = uvicorn.Server(configuration(app, chosen, shutdown_seconds=1))
     with listening(host, 0) as listener:
@@ -64,39 +66,60 @@ def begin(sender, url):
     return sender.post(url, json=body)
 
 
-def listed(sender, url):
-    """The status of a request in the middle of a conversation of client and server."""
-    headers = {"Mcp-Protocol-Version": "2025-06-18"}
+def listed(sender, url, session):
+    """The status of a request in a session."""
+    headers = {"Mcp-Session-Id": session, "Mcp-Protocol-Version": "2025-06-18"}
     sender.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers)
     return sender.post(url, json={"jsonrpc": "2.0", "id": 2, "method": "tools/list"}, headers=headers).status_code
 
 
-def test_any_number_of_clients_begin_and_leave_without_a_word_and_nothing_is_kept_of_them(memory):
-    from mcp.server.streamable_http import StreamableHTTPServerTransport
-
-    with served(memory) as url, client() as sender:
-        for _ in range(200):
-            begun = begin(sender, url)
-            assert (begun.status_code, "mcp-session-id" in begun.headers) == (200, False)
-        assert listed(sender, url) == 200
-        gc.collect()
-        kept = [each for each in gc.get_objects() if isinstance(each, StreamableHTTPServerTransport)]
-        assert len(kept) < 10
+def session_of(answer):
+    assert answer.status_code == 200, answer.text
+    return answer.headers["mcp-session-id"]
 
 
-def test_a_client_goes_on_with_a_server_that_was_started_again(memory):
-    with client() as sender:
-        with served(memory) as url:
-            begin(sender, url)
-        with served(memory) as url:
-            assert listed(sender, url) == 200
+def test_one_session_too_many_takes_the_place_of_the_one_used_longest_ago(memory):
+    with served(memory, max_sessions=3) as url, client() as sender:
+        sessions = [session_of(begin(sender, url)) for _ in range(3)]
+        assert [listed(sender, url, session) for session in sessions[::2]] == [200, 200]
+        sessions.append(session_of(begin(sender, url)))
+        assert [listed(sender, url, session) for session in sessions] == [200, 404, 200, 200]
+        assert sender.delete(url, headers={"Mcp-Session-Id": sessions[0]}).status_code == 200
+        sessions.append(session_of(begin(sender, url)))
+        assert [listed(sender, url, session) for session in sessions[2:]] == [200, 200, 200]
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
-def test_only_what_is_posted_is_answered(memory, method):
-    with served(memory) as url, client() as sender:
-        refused = sender.request(method, url)
-        assert (refused.status_code, refused.headers["Allow"]) == (405, "POST")
+def test_who_only_listens_keeps_no_newcomer_out(memory):
+    with served(memory, max_sessions=1) as url, client() as sender, client() as newcomer:
+        about = {"Mcp-Session-Id": session_of(begin(sender, url)), "Mcp-Protocol-Version": "2025-06-18"}
+        with sender.stream("GET", url, headers=about) as stream:
+            assert stream.status_code == 200
+            # the request that began the session may be under way for a moment after its answer
+            until(lambda: begin(newcomer, url).status_code == 200, "room for another session")
+            for _ in stream.iter_raw():  # it ends with its session
+                pass
+
+
+def test_where_all_sessions_are_at_work_a_newcomer_is_asked_to_come_back(memory, monkeypatch):
+    begun, done = threading.Event(), threading.Event()
+
+    def tools(_offer):
+        begun.set()
+        assert done.wait(PATIENCE)
+        return {"tools": []}
+
+    with served(memory, max_sessions=1) as url, client() as sender, client() as newcomer:
+        session = session_of(begin(sender, url))
+        monkeypatch.setattr(McpOffer, "tools", tools)
+        at_work = threading.Thread(target=listed, args=(sender, url, session))
+        at_work.start()
+        assert begun.wait(PATIENCE)
+        refused = begin(newcomer, url)
+        done.set()
+        at_work.join(PATIENCE)
+        assert (refused.status_code, refused.json()["error_type"]) == (503, "Busy")
+        assert "Retry-After" in refused.headers
+        until(lambda: begin(newcomer, url).status_code == 200, "room for another session")
 
 
 @pytest.mark.parametrize("number", ["7.0", "7.5", "null", "true", "{}", "[]", "NaN", "1e400"])
@@ -104,7 +127,7 @@ def test_a_request_whose_id_is_no_text_or_number_is_refused_and_not_lost(memory,
     """The SDK would take it for a notification: accepted, and nothing done."""
     call = '"method":"tools/call","params":{"name":"memory_store","arguments":{"content":"My bike is green"}}'
     with served(memory) as url, client() as sender:
-        about = {"Mcp-Protocol-Version": "2025-06-18"}
+        about = {"Mcp-Session-Id": session_of(begin(sender, url)), "Mcp-Protocol-Version": "2025-06-18"}
         before = memory.stats("user/alice").facts
         refused = sender.post(url, content='{"jsonrpc":"2.0","id":' + number + "," + call + "}", headers=about)
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32600)
@@ -152,7 +175,7 @@ def test_what_a_foreign_name_would_do_to_a_terminal_is_not_logged(memory, caplog
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER "])
 def test_the_name_of_the_scheme_is_read_in_any_case(memory, scheme):
     with served(memory, token=TOKEN) as url, client(Authorization=f"{scheme} {TOKEN}") as sender:
-        assert begin(sender, url).status_code == 200
+        session_of(begin(sender, url))
         assert sender.post(url, json={}, headers={"Authorization": f"Basic {TOKEN}"}).status_code == 401
 
 
@@ -167,7 +190,7 @@ def test_long_calls_of_one_client_hold_up_no_other(memory, monkeypatch):
     monkeypatch.setattr(McpOffer, "call", slow)
     asked = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "memory_delete", "arguments": {}}}
     with served(memory) as url, client() as sender:
-        about = {"Mcp-Protocol-Version": "2025-06-18"}
+        about = {"Mcp-Session-Id": session_of(begin(sender, url)), "Mcp-Protocol-Version": "2025-06-18"}
         many = [
             threading.Thread(target=sender.post, args=(url,), kwargs={"json": asked | {"id": n}, "headers": about})
             for n in range(10, 30)
@@ -176,10 +199,61 @@ def test_long_calls_of_one_client_hold_up_no_other(memory, monkeypatch):
             each.start()
         assert all(calls.acquire(timeout=PATIENCE) for _ in many)  # all of them have begun
         with client() as other:
-            assert listed(other, url) == 200
+            assert listed(other, url, session_of(begin(other, url))) == 200
         done.set()
         for each in many:
             each.join(PATIENCE)
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """The clock of the sessions stands still; it is set forward by so many seconds."""
+    now = [0.0]
+    clock = types.SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(mcp_sdk, "time", clock)
+
+    def later(seconds):
+        now[0] += seconds
+
+    return later
+
+
+@pytest.fixture
+def _looks_often(monkeypatch):
+    """Idle sessions are looked for all the time."""
+    monkeypatch.setattr(mcp_sessions, "_LOOKS_PER_PERIOD", 100 * A_LONG_TIME)
+
+
+@pytest.mark.usefixtures("_looks_often")
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_an_idle_session_ends_and_one_that_is_used_does_not(memory, later, token):
+    known = {} if token is None else {"Authorization": f"Bearer {token}"}
+    with served(memory, token=token, max_sessions=2, session_seconds=A_LONG_TIME) as url, client(**known) as sender:
+        used, idle = (session_of(begin(sender, url)) for _ in range(2))
+        for _ in range(5):
+            later(A_LONG_TIME / 3)
+            assert listed(sender, url, used) == 200
+        until(lambda: begin(sender, url).status_code == 200, "room for another session")
+        assert listed(sender, url, idle) in {400, 404}
+        assert listed(sender, url, used) == 200
+
+
+def test_a_request_that_fails_leaves_no_session(memory):
+    with served(memory, max_sessions=2) as url, client() as sender:
+        for body in (b"{", b"[]", b'{"jsonrpc": "2.0"}', b"x"):
+            assert sender.post(url, content=body).status_code >= 400
+        for _ in range(2):
+            session_of(begin(sender, url))
+
+
+@pytest.mark.usefixtures("_looks_often")
+def test_what_is_kept_of_sessions_goes_with_them(memory, later):
+    with served(memory, max_sessions=20, session_seconds=A_LONG_TIME) as url, client() as sender:
+        for _ in range(20):
+            session_of(begin(sender, url))
+        for _ in range(40):
+            later(A_LONG_TIME)
+            until(lambda: begin(sender, url).status_code == 200, "room for another session")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,279 @@
+"""Access and sessions of MCP over HTTP: a token, bounded bodies, and sessions bounded in number that end when idle."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, MutableMapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic_core import from_json
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memory_retrievers.models import JsonObject
+from memory_retrievers.models.fields import storable_json
+from memory_retrievers.server.intake import BodyLimiter, noting_statuses, replaying
+from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse
+from memory_retrievers.server.settings import AccessToken, McpSettings, TokenAuth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+_INVALID_REQUEST: Final = -32600
+_PARSE_ERROR: Final = -32700
+
+
+class InvalidMessageError(HTTPError):
+    """Error for a text that is no message of the protocol, as JSON-RPC tells it."""
+
+    def __init__(self, message: str, *, code: int = _INVALID_REQUEST, id: object = None) -> None:
+        super().__init__(400, "ValidationError", message)
+        self.answer: JsonObject = {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}
+
+    def response(self) -> Response:
+        """The answer."""
+        return UTF8JSONResponse(self.answer, status_code=self.status)
+
+
+class McpEndpoint:
+    """Passes requests on that carry the token, with bodies that are bounded and one message each.
+
+    Args:
+        app: What is behind it.
+        settings: How much.
+        token: What is asked for; None accepts every request.
+    """
+
+    def __init__(self, app: ASGIApp, *, settings: McpSettings, token: str | None) -> None:
+        self._app = app
+        self._bodies = BodyLimiter(settings)
+        self._tokens = TokenAuth([] if token is None else [AccessToken(secret=token)])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        noting_send, answered = noting_statuses(send)
+        try:
+            await self._let_through(scope, receive, noting_send)
+        except HTTPError as refusal:
+            if not answered:
+                await refusal.response()(scope, receive, send)
+
+    async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        for name in ("host", "origin"):  # the SDK logs one that is foreign
+            if not (headers.get(name, "").isascii() and headers.get(name, "").isprintable()):
+                raise HTTPError(400, "BadRequest", f"the {name.title()} cannot be read: it is no address")
+        if self._tokens.admit(headers.get("authorization", "").encode("latin-1")) is None:
+            message = "send the bearer token of this server"
+            raise HTTPError(401, "Unauthorized", message, headers={"WWW-Authenticate": "Bearer"})
+        if scope["method"] != "POST":
+            await self._app(scope, _empty(receive), send)
+            return
+        async with self._bodies.body(headers, receive) as read:
+            body = storable_json((await read())["body"])
+            check_message(body)
+            once_more = replaying(body, receive)
+            del body  # as in the limiter: who reads it keeps a copy
+            await self._app(scope, once_more, send)
+
+
+def check_message(body: bytes) -> None:
+    """Refuse what is no single message of the protocol.
+
+    The SDK takes a request whose id is of another type for a notification: it would say that it was accepted, and do
+    nothing. Over standard input it answers nothing at all to what it cannot read.
+    """
+    try:
+        message = from_json(body)
+    except ValueError as error:
+        raise InvalidMessageError(f"this is no JSON: {error}", code=_PARSE_ERROR) from error
+    if not isinstance(message, dict):
+        raise InvalidMessageError("send one message, a JSON object, in each request: batches are not understood")
+    if not isinstance(message.get("method"), str) and message.keys() & {"result", "error"}:
+        return  # an answer of the client
+    id_ = message.get("id")
+    if "id" in message and (isinstance(id_, bool) or not isinstance(id_, str | int)):
+        raise InvalidMessageError("the id of a request must be a text or a whole number; nothing was done")
+    if not isinstance(message.get("method"), str):
+        raise InvalidMessageError("a message needs a method, such as tools/call", id=id_)
+    if message.get("jsonrpc") != "2.0" or not isinstance(message.get("params"), dict | None):
+        raise InvalidMessageError('a message has "jsonrpc": "2.0", and params are an object', id=id_)
+
+
+def _empty(receive: Receive) -> Receive:
+    """Replace the body by an empty one, then pass on what comes after it, so that a disconnect is still noticed."""
+
+    async def receive_rest() -> Message:
+        while (message := await receive())["type"] == "http.request":
+            pass
+        return message
+
+    return replaying(b"", receive_rest)
+
+
+HEADER: Final = "mcp-session-id"
+VERSION_HEADER: Final = "mcp-protocol-version"
+LAST_WITH_SESSIONS: Final = "2025-11-25"
+"""The last version of the protocol in which clients begin a session; in those after it each request stands alone."""
+
+_LOOKS_PER_PERIOD: Final = 4
+_RETRY_AFTER_SECONDS: Final = 60
+
+
+@dataclass(slots=True)
+class _Session:
+    """State of one session; ``scope`` is that of a request that was accepted. Who only listens is under way, too."""
+
+    scope: Scope
+    used: float
+    under_way: int = 0
+    listening: int = 0
+
+
+class Sessions:
+    """Counts the sessions that the application behind it begins, and ends those that are idle.
+
+    One more than there may be takes the place of the one that was used longest ago, before it of those to which nobody
+    listens.
+
+    Args:
+        app: The SDK.
+        settings: How many, and for how long.
+        clock: Seconds that only rise.
+        kept: Where the SDK keeps its sessions: the first major version leaves those that have ended there.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, settings: McpSettings, clock: Callable[[], float], kept: MutableMapping[str, Any]
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._clock = clock
+        self._kept = kept
+        self._sessions: dict[str, _Session] = {}
+        self._beginning = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on to its session, or to begin one, if there may be one more.
+
+        Raises:
+            HTTPError: There are as many sessions as there may be, and all have a request under way (503).
+        """
+        headers = Headers(scope=scope)
+        id_ = headers.get(HEADER)
+        if id_ is None and headers.get(VERSION_HEADER, LAST_WITH_SESSIONS) <= LAST_WITH_SESSIONS:
+            await self._begin(scope, receive, send)
+        elif id_ is not None and id_ in self._sessions:
+            await self._go_on(id_, scope, receive, send)
+        else:
+            await self._app(scope, receive, send)  # which begins no session, or says that it knows none of that name
+
+    @asynccontextmanager
+    async def ending(self) -> AsyncIterator[None]:
+        """End idle sessions in the background."""
+        task = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def end_idle(self) -> None:
+        """End the sessions that are idle for too long."""
+        latest = self._clock() - self._settings.session_seconds
+        for id_, session in list(self._sessions.items()):
+            if not session.under_way and session.used <= latest:
+                await self._end(id_)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.session_seconds / _LOOKS_PER_PERIOD)
+            await self.end_idle()
+
+    async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
+        outlived = None
+        if len(self._sessions) + self._beginning >= self._settings.max_sessions:
+            outlived = self._idlest()
+            if outlived is None:
+                message = f"{self._settings.max_sessions} sessions are at work, as many as there may be: come back"
+                raise HTTPError(503, "Busy", message, headers={"Retry-After": str(_RETRY_AFTER_SECONDS)})
+        begun: list[tuple[str, int]] = []
+
+        async def noting_send(message: Message) -> None:
+            if message["type"] == "http.response.start" and not begun:
+                id_ = MutableHeaders(raw=list(message["headers"])).get(HEADER)
+                if id_ is not None:
+                    begun.append((id_, message["status"]))
+                    self._beginning -= 1
+                    self._sessions[id_] = _Session(scope, self._clock(), under_way=1)
+            await send(message)
+
+        self._beginning += 1
+        try:
+            if outlived is not None:
+                await self._end(outlived)
+            await self._app(scope, receive, noting_send)
+        finally:
+            self._beginning -= not begun
+            for id_, status in begun:
+                self._used(id_)
+                if status >= 400:  # noqa: PLR2004 - no success, as HTTP has it
+                    await self._end(id_)
+
+    def _idlest(self) -> str | None:
+        """The session to end for another one: none that has a request under way."""
+        free = {id_: each for id_, each in self._sessions.items() if each.under_way == each.listening}
+        return min(free, key=lambda id_: (free[id_].listening > 0, free[id_].used), default=None)
+
+    async def _go_on(self, id_: str, scope: Scope, receive: Receive, send: Send) -> None:
+        noting_send, statuses = noting_statuses(send)
+        with self._in_use(id_, listens=scope["method"] == "GET"):
+            await self._app(scope, receive, noting_send)
+        if statuses[:1] == [404] or (scope["method"] == "DELETE" and statuses[:1] == [200]):
+            self._forget(id_)
+
+    @contextmanager
+    def _in_use(self, id_: str, *, listens: bool) -> Iterator[None]:
+        session = self._sessions[id_]
+        session.under_way += 1
+        session.listening += listens
+        try:
+            yield
+        finally:
+            session.listening -= listens
+            self._used(id_)
+
+    def _used(self, id_: str) -> None:
+        if (session := self._sessions.get(id_)) is not None:
+            session.under_way -= 1
+            session.used = self._clock()
+
+    def _forget(self, id_: str) -> None:
+        self._sessions.pop(id_, None)
+        self._kept.pop(id_, None)
+
+    async def _end(self, id_: str) -> None:
+        """As its client would; whatever is answered, it is no more afterwards."""
+        session = self._sessions.pop(id_, None)  # at once: nobody else ends it, or goes on with it
+        if session is None:
+            return
+        begun = session.scope
+        named = [(name, value) for name, value in begun["headers"] if name in {b"host", b"authorization"}]
+        headers = [*named, (HEADER.encode("ascii"), id_.encode("latin-1"))]
+        try:
+            await self._app({**begun, "method": "DELETE", "headers": headers}, _nothing_more, _unheard)
+        finally:
+            self._forget(id_)
+
+
+async def _nothing_more() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _unheard(_message: Message) -> None:
+    pass
