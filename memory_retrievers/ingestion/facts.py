@@ -85,8 +85,10 @@ class Action(StrEnum):
     INVALIDATE = "invalidate"
 
 
-_LEARNED: Final = tuple(each for each in Category if each is not Category.NOTE)
-"""The categories of facts from conversations; whatever else a model says is ``identity``."""
+def _category_of(*own: str) -> tuple[object, ...]:
+    """The categories of what conversations teach; a note may stay one, and all else of a model is ``identity``."""
+    learned = [each for each in Category if each is not Category.NOTE]
+    return word_of((*learned, *own), otherwise=Category.IDENTITY, unlisted=(Category.NOTE,))
 
 
 def _text_or_none(value: object) -> str | None:
@@ -113,7 +115,7 @@ class FactAnswer(Answer):
     existing_fact_id: Annotated[
         str | None, BeforeValidator(_text_or_none), Field(description="The known fact it is about, such as F1, or null")
     ] = None
-    category: Annotated[Category, *word_of(_LEARNED, otherwise=Category.IDENTITY)] = Category.IDENTITY
+    category: Annotated[Category, *_category_of()] = Category.IDENTITY
     fact: Annotated[
         OneLine,
         BeforeValidator(_text_or_none),
@@ -148,7 +150,7 @@ def answer_type(own: tuple[str, ...]) -> type[ConsolidationAnswer]:
     """The answer of a memory that has categories of its own beside the eight."""
     if not own:
         return ConsolidationAnswer
-    category: Any = Annotated[Category, *word_of((*_LEARNED, *own), otherwise=Category.IDENTITY)]
+    category: Any = Annotated[Category, *_category_of(*own)]
     fact: Any = create_model("FactAnswer", __base__=FactAnswer, category=(category, Category.IDENTITY))
     described = Field(description="One entry per difference")
     facts: Any = Annotated[tuple.__class_getitem__((fact, ...)), BeforeValidator(_usable), described]

@@ -218,10 +218,13 @@ class MemoryStoreAdapter(BaseStore):
             ) from error
 
 
+_TEXT: Final = frozenset({"content", "text", "memory", "data"})
+
+
 def _indexed(value: Mapping[str, object], fields: Sequence[str | list[str]] | Literal[False]) -> list[str]:
     """Return the texts of the indexed fields that are not blank; those beyond the maximum are joined into one."""
     name, alone = next(iter(value.items())) if len(value) == 1 else ("", "")
-    whole = [alone] if name in {"content", "text", "memory", "data"} and isinstance(alone, str) else []
+    whole = [alone] if name in _TEXT and isinstance(alone, str) and alone.strip() else []
     found = (text for path in fields or () for text in (path == "$" and whole) or get_text_at_path(value, path))
     texts = [text for text in found if text.strip()]
     return (

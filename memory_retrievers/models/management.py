@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import JsonValue
 
 from memory_retrievers.errors import ValidationError
+from memory_retrievers.models import scopes
 from memory_retrievers.models.fields import Category, storable
 from memory_retrievers.models.memories import AnyMemory, EpisodicMemory, Kind, MemoryKey, Origin, Tier
 from memory_retrievers.models.selection import Conditions, Selection
@@ -202,9 +203,22 @@ class FoundMemory:
     score: float  # what it was ordered by: relevance, blended with importance
 
 
+MAX_TOP_K: Final = 1_000
+
+
+def check_top_k(top_k: int) -> None:
+    """Raise ValidationError if a search cannot be asked for so many hits."""
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
+        raise ValidationError(f"top_k must be between 1 and {MAX_TOP_K}, not {top_k!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """A search for the memories that answer a query best; whoever asks has checked what it was given."""
+    """A search for the memories that answer a query best.
+
+    Raises:
+        ValidationError: The query is empty, the scope is malformed, or a number lies outside its range.
+    """
 
     query: str  # in plain words
     filter: MemoryFilter  # among which memories
@@ -215,6 +229,15 @@ class SearchRequest:
     keyword_weight: float = 0.3  # how much words count in a hybrid search, 0 to 1
     sort_by: SortBy = SortBy.RELEVANCE  # what comes first
     importance_weight: float = 0.0  # how much importance counts beside relevance, 0 to 1
+
+    def __post_init__(self) -> None:
+        scopes.parse(self.filter.scope)
+        if not self.query.strip():
+            raise ValidationError("Query cannot be empty: say what to look for")
+        check_top_k(self.top_k)
+        for name in ("min_similarity", "keyword_weight", "importance_weight"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValidationError(f"{name} must be between 0.0 and 1.0, not {getattr(self, name)!r}")
 
 
 def require_category(category: Category, own: Collection[str]) -> None:

@@ -109,11 +109,11 @@ class ProjectionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxBatch:
-    """Operations to carry out next, first what is removed. They are idempotent."""
+    """Operations to carry out next. They are idempotent and may be applied in any order."""
 
     generation: str | None  # the projection it is for
     put: tuple[ProjectedPassage, ...]  # passages to write, as they are now
-    remove: tuple[int, ...]  # ids of passages to take out, whether they are there or not; what has changed is put anew
+    remove: tuple[int, ...]  # ids of passages to take out, whether they are there or not
     mark: int  # the last new passage that is part of this batch
     last_change: int  # the last listed change that is part of it
 

@@ -103,8 +103,12 @@ _ASKS_FOR_ALL: Final = re.compile(
 _SMALL_TALK_CHARACTERS: Final = 60
 _EDGES: Final = re.compile(r"^\W+|(?<!\W)\W+$")  # looked for from the first of many marks alone
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
-_DRAWN_OUT: Final = re.compile(r"([aeioukxys])\1+$|([^\W\d_])\2{2,}")  # "heyy", "sooo"
-_PHRASES_WITHIN: Final = re.compile(rf"\b(?:{'|'.join(sorted(each for each in SMALL_PHRASES if ' ' in each))})\b")
+_DRAWN_OUT: Final = re.compile(r"([aeiouy])\1+$|([^\W\d_])\2{2,}")  # "heyy", "sooo"
+_CHAT_WORDS: Final = """
+aww bcp bravo brb hahaha impressive jaja jajaja k kk lmao lovely mdr noted np omg oof ouch so that there thx ty tysm yay
+yup
+"""
+_CHAT: Final = (SMALL_TALK - {"today", "tomorrow", "tonight", "morgen"}) | frozenset(_CHAT_WORDS.split())
 
 
 _A_MONTH: Final = timedelta(days=31)  # what was done in a longer time is more than the last days of it
@@ -306,15 +310,25 @@ def _is_small_talk(text: str) -> bool:
     if len(text) > _SMALL_TALK_CHARACTERS:
         return False
     parts = (" ".join(part.casefold().replace("’", "'").split()) for part in _PARTS.split(text))
-    return all(part in _SMALL_QUESTIONS or part in SMALL_PHRASES or _is_filler(part) for part in parts)
+    return all(
+        part in _SMALL_QUESTIONS
+        or part in SMALL_PHRASES
+        or _is_filler(part.split())
+        or ("?" not in text and _is_chat(part.split()))
+        for part in parts
+    )
 
 
-def _is_filler(part: str) -> bool:
-    words = _PHRASES_WITHIN.sub("ok", part).split()
+def _is_chat(words: list[str]) -> bool:
+    """True of "heyyy there", "lol ok thx"; not of "Did I see Ty?": beside other stop words these may be names."""
+    bare = [_CONTRACTED.sub("", word) for word in words]
+    return all(word in _CHAT or _DRAWN_OUT.sub(r"\1\2", word) in _CHAT for word in bare)
+
+
+def _is_filler(words: list[str]) -> bool:
     if not _QUESTION_WORDS.isdisjoint(words):
         return False
     bare = [_CONTRACTED.sub("", _EDGES.sub("", word)) for word in words]
-    bare = [word if word in SMALL_TALK else _DRAWN_OUT.sub(r"\1\2", word) for word in bare]
     if all(not word or word in SMALL_TALK or word in STOP_WORDS for word in bare):
         return True
     others = {without_accents(word) for word in bare if word not in SMALL_TALK}  # such as "para" in "para ti también"

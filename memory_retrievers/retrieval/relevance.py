@@ -18,6 +18,7 @@ import numpy as np
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.models.results import Evidence
 from memory_retrievers.retrieval.features import weighed_sum
+from memory_retrievers.retrieval.question import asks_for_list
 from memory_retrievers.text.dates import tells_time
 from memory_retrievers.text.plans import days_behind, names_relative_day
 
@@ -56,7 +57,7 @@ NEARNESS: Final = (0.25, 0.4)
 """Expected nearness of a query's words to the tokens of a memory that does not match, and the gain of a match of 1."""
 
 KEPT: Final = 0.6  # share of the floor that a memory needs behind one that reaches it: the best decides on silence
-OLDER: Final = 0.1  # share of the relevance of the best that a memory needs which is not newer
+OLDER: Final = 0.1  # share of the relevance of the best that an older fact needs, too, unless a list is asked for
 
 
 class Weights(NamedTuple):
@@ -222,7 +223,8 @@ def relevant(
     """
     request, question, is_auto = plan.request, plan.question, plan.request.min_relevance == "auto"
     of_time = _of_its_time((*semantic, *episodic), plan) if is_auto and question.is_by_time else set()
-    kept = _relevant(semantic, request, calibration[Kind.SEMANTIC])
+    share = OLDER if is_auto and not asks_for_list(question.text) else 0.0  # of an episode the question may be newer
+    kept = _relevant(semantic, request, calibration[Kind.SEMANTIC], share=share)
     if of_its_time := of_time & {hit.memory.key for hit in semantic}:
         kept = of_its_time | {hit.memory.key for hit in semantic if hit.memory.key in kept and _recurs(hit.memory)}
     if of_time or question.asks_what_was_said:
@@ -236,14 +238,14 @@ def relevant(
     return kept, True
 
 
-def _relevant(hits: Hits, request: RetrievalRequest, calibration: Calibration) -> set[MemoryKey]:
+def _relevant(hits: Hits, request: RetrievalRequest, calibration: Calibration, *, share: float = 0.0) -> set[MemoryKey]:
     fitted = calibration.least(hits[0].relevance) if hits else 0.0
     least = fitted if request.min_relevance == "auto" else request.min_relevance
     near = [hit for hit in hits if hit.relevance >= least]
-    if request.min_relevance != "auto" or not (near and fitted) or hits[0].memory.kind is Kind.EPISODIC:
-        return {hit.memory.key for hit in near}  # an episode may be a question that an older one answers
-    share, at = OLDER * hits[0].relevance, told_at(hits[0].memory)
-    return {hit.memory.key for hit in near if hit.relevance >= share or told_at(hit.memory) > at}
+    if not (near and fitted and share):
+        return {hit.memory.key for hit in near}
+    enough, at = share * hits[0].relevance, told_at(hits[0].memory)
+    return {hit.memory.key for hit in near if hit.relevance >= enough or told_at(hit.memory) >= at}
 
 
 def told_at(memory: AnyMemory) -> datetime:

@@ -42,8 +42,7 @@ perfekt prima richtig schade schön servus spaß stimmt super tschau tschüs ver
 buen buena buenas bueno buenos chao claro descansa día días encantada encantado entendido estupendo exacto excelente
 genial gusto hasta igualmente luego muchas muchísimas noches perfecto saludos sí tardes vale accord ah beaucoup bientôt
 bon bonne bonsoir ça coucou d'accord exactement génial journée non nuit oui ouais parfait plaît plus revoir rien s'il
-soirée stp svp très va voilà volontiers obrigada obrigado olá prego aww bcp bravo brb gm gn hahaha impressive jaja
-jajaja k kk lmao lovely mdr noted np omg oof ouch sup thx ty tysm yay yo yup
+soirée stp svp très va voilà volontiers obrigada obrigado olá prego
 """
 SMALL_TALK = frozenset(_SMALL_TALK.split())
 """Words of greetings, thanks, assent and farewell; a query of these and of stop words asks for nothing."""

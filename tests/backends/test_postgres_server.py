@@ -1,5 +1,6 @@
 """What only a PostgreSQL server can do to a store: vanish and come back, be dumped, and have many connect at once."""
 
+import gc
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
+import psycopg_pool
 import pytest
 from markdown_it import MarkdownIt
 from patience import PATIENCE, until
@@ -199,6 +201,24 @@ class TestConnectionLoss:
             with pool.taken() as one, pool.taken() as other:
                 assert [each.execute("SELECT 1").fetchone() for each in (one, other)] == [(1,), (1,)]
                 until(lambda: len(server.run(here)) == 2, "the end of those that were lost")
+        finally:
+            pool.close()
+
+    def test_connections_that_cannot_be_set_up_make_no_room_for_more(self, url, caplog):
+        caplog.set_level("CRITICAL", logger="psycopg.pool")  # what is logged keeps the connection
+        pool = Pool(url, size=2, patience=1, settings={}, sign=1)
+        try:
+            pool._settings["work_mem"] = "none"
+            with pool.taken() as one, pool.taken() as other:
+                one.close()
+                other.close()
+            with pytest.raises(psycopg_pool.PoolTimeout):
+                pool.taken().__enter__()
+            del pool._settings["work_mem"]
+            until(lambda: pool._pool.get_stats()["pool_available"] > 0, "a connection")
+            gc.collect()
+            with pool.taken():
+                assert pool._pool.max_size == 2
         finally:
             pool.close()
 

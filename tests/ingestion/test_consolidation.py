@@ -94,6 +94,14 @@ def waiting(memory, scope="c1"):
     return [episode.id for episode in inside(memory).ledger.unconsolidated(scope, limit=1000)]
 
 
+def test_a_note_stays_a_note_where_a_model_repeats_its_category(memory, consolidator, tell):
+    memory.remember_fact(scope="c1", fact="The guest wifi code is 4711")
+    tell("The wifi code has changed.")
+    update = change("update", "F1", "The guest wifi code is 4712", category="note")
+    consolidator(answer(update)).at_once.consolidate("c1")
+    assert [(fact.fact, fact.category) for fact in facts(memory)] == [("The guest wifi code is 4712", Category.NOTE)]
+
+
 class TestWhenItIsDue:
     def test_three_episodes_are_due_and_two_are_not(self, consolidator, tell):
         tell("one", "two")

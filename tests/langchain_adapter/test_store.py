@@ -212,6 +212,12 @@ def test_a_value_that_is_but_a_text_is_recalled_without_braces(memory, value, te
     assert memory.retrieve("Lyon?", scope="app/memories/alice").to_markdown() == f"## Semantic Memory\n- [note] {text}"
 
 
+def test_a_blank_text_is_found_by_the_value_as_it_is(memory):
+    store = MemoryStoreAdapter(memory, scope="app")
+    store.put(ALICE, "m1", {"text": "   "})
+    assert keys(store.search(ALICE, query="text")) == [(ALICE, "m1")]
+
+
 @pytest.mark.parametrize("index", [False, ["missing"], [], ["blank"]])
 def test_what_is_not_indexed_is_kept_and_not_found(store, memory, index):
     value = {"content": "Alice lives in Lyon", "blank": " "}

@@ -167,11 +167,15 @@ def test_a_purge_beside_a_process_that_has_chroma_is_refused_by_name_and_loses_n
     assert [file for file in store.rglob("*") if file.is_file() and b"Xyzzyplugh" in file.read_bytes()] == []
 
 
-@pytest.mark.parametrize("what", ["purge", "verify"])
-def test_a_process_that_has_once_purged_or_verified_a_store_keeps_no_other_from_it(store, what):
+@pytest.mark.parametrize(("what", "damaged"), [("purge", False), ("verify", False), ("verify", True)])
+def test_a_process_that_has_once_purged_or_verified_a_store_keeps_no_other_from_it(store, what, damaged):
     with opened(store, dense="chroma") as memory:
         memory.remember_fact(scope="c1", fact="User likes Lyon")
         memory.retrieve("Lyon", scope="c1")
+        memory.rebuild("dense")
+    if damaged:
+        with (store / "chroma" / "chroma.sqlite3").open("r+b") as file:
+            file.write(b"garbage" * 3_000)
     arguments = [sys.executable, "-c", TEND, str(store)]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "ready\n"

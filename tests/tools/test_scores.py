@@ -1,7 +1,5 @@
 import pytest
-from audit import audit_of
 
-from memory_retrievers.testing import inside
 from memory_retrievers.tools.registry import LocalToolbox
 from memory_retrievers.tools.tool import ToolContext
 
@@ -64,7 +62,7 @@ def test_a_score_set_by_hand_stays_whatever_happens(plain_tool, clock, id):
 def test_the_reason_is_kept_in_the_audit(plain_tool, small, id):
     plain_tool("memory_set_score", id=id, score=0.9, reason="It matters")
     plain_tool("memory_set_score", id=id, score=0.2)
-    entries = audit_of(inside(small).ledger, small.get(id, scope="user/alice"))
+    entries = small.manager.audit(small.get(id, scope="user/alice"))
     assert [(entry.old, entry.new, entry.reason) for entry in entries] == [
         (0.5, 0.9, "It matters"),
         (0.9, 0.2, "Manual override"),

@@ -241,10 +241,12 @@ class Feeder:
     def waited_for(self) -> Iterator[bool]:
         """Keep background threads from touching the projection while this lasts; False if another process holds it."""
         with self._feeding:
-            yield self._projection.hold()
-            if not self.ready:  # it was looked at, and another process may want to feed it
-                self._projection.close()
-                self._projection.let_go()
+            try:
+                yield self._projection.hold()
+            finally:
+                if not self.ready:  # it was looked at, and another process may want to feed it
+                    self._projection.close()
+                    self._projection.let_go()
 
     def make_anew(self) -> None:
         """Recreate the projection from scratch, even if there was none."""
@@ -268,9 +270,11 @@ class Feeder:
                     "`memory-retrievers doctor`); no byte was erased"
                 )
             self._generation = None
-            self._projection.destroy(self._outbox.state().generation, every_byte=True)
-            self._outbox.begin(None)
-            self._projection.let_go()  # another process may want to do the same before this one feeds it again
+            try:
+                self._projection.destroy(self._outbox.state().generation, every_byte=True)
+                self._outbox.begin(None)
+            finally:
+                self._projection.let_go()  # another process may want to do the same before this one feeds it again
 
     def close(self) -> None:
         """Stop the thread after its batch, and feed what waits if the projection is open and it is little."""
@@ -349,8 +353,8 @@ class Feeder:
                     return  # another process has fed it
                 if batch.generation != generation:
                     raise BackendError("another process has begun the vector projection anew")
-                self._projection.remove(batch.remove)  # first: Chroma keeps keys that a row no longer has
                 self._put(batch.put)
+                self._projection.remove(batch.remove)
                 self._outbox.acknowledge(batch)
 
     def _put(self, passages: Sequence[ProjectedPassage]) -> None:

@@ -21,6 +21,7 @@ from memory_retrievers.backends.files import PRIVATE, Access, Folder, is_full, m
 from memory_retrievers.backends.locks import FileLock
 from memory_retrievers.backends.processes import DIRECTORY as PROCESSES
 from memory_retrievers.errors import BackendError, DiskFullError, IndexOutOfStepError, MemoryRetrieversError
+from memory_retrievers.models.scopes import MAX_SEGMENTS
 from memory_retrievers.models.selection import ProjectedPassage, Selection
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class ChromaProjection:
                 ids=[_id(passage.id) for passage in passages],
                 embeddings=np.stack([passage.vector for passage in passages]),
                 documents=[passage.text for passage in passages],
-                metadatas=[_metadata(passage) for passage in passages],
+                metadatas=[{**_NOTHING, **_metadata(passage)} for passage in passages],
             )
             self._settle()
 
@@ -315,6 +316,10 @@ def _number(id: str) -> int:
     if not (id.startswith("p") and id[1:].isdecimal()):
         raise IndexOutOfStepError("the Chroma collection holds a row that is not ours")
     return int(id[1:])
+
+
+_NOTHING: Final = dict.fromkeys(("category", *(f"s{depth}" for depth in range(1, MAX_SEGMENTS + 1))))
+"""Keys that a row may have had: Chroma keeps those of a row that it puts again, unless they are null."""
 
 
 def _metadata(passage: ProjectedPassage) -> dict[str, str | int]:

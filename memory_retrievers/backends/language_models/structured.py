@@ -230,18 +230,24 @@ def text_of(value: object) -> str:
     return one_line(value) if isinstance(value, str) else ""
 
 
-def word_of(words: Iterable[str], *, otherwise: str) -> tuple[BeforeValidator, WithJsonSchema]:
-    """Reads one of the words, in any case of letters, and ``otherwise`` for whatever else a model says.
+def word_of(
+    words: Iterable[str], *, otherwise: str, unlisted: Iterable[str] = ()
+) -> tuple[BeforeValidator, WithJsonSchema]:
+    """Read one of the words, in any case of letters. The schema lists them: not every provider follows a ``$ref``.
 
-    The schema lists them itself: not every provider follows a ``$ref``.
+    Args:
+        words: The words.
+        otherwise: What is read from anything else.
+        unlisted: Words that are read, too, but not offered.
     """
-    known = list(map(str, words))
+    listed = list(map(str, words))
+    known = {*listed, *map(str, unlisted)}
 
     def read(value: object) -> str:
         folded = text_of(value).lower()
         return folded if folded in known else otherwise
 
-    return BeforeValidator(read), WithJsonSchema({"type": "string", "enum": known})
+    return BeforeValidator(read), WithJsonSchema({"type": "string", "enum": listed})
 
 
 def objects_of(value: object) -> object:

@@ -125,11 +125,11 @@ class Pool:
         self._pool.close()
 
     def _configure(self, raw: _Pooled) -> None:
-        raw.lost = self._dropped
         prepare(raw)
         for setting in self._settings.items():
             raw.execute("SELECT set_config(%s, %s, FALSE)", setting)
         raw.execute("SELECT pg_advisory_lock_shared(%s)", (self._sign,))  # goes with the last connection
+        raw.lost = self._dropped  # before that the pool itself counts it out
 
     def _check(self, raw: psycopg.Connection[Any]) -> None:
         """Test a connection before use if it was idle or another was lost since."""

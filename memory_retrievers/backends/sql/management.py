@@ -243,6 +243,15 @@ class SQLManagement(Part):
                 appended += 1
         return appended
 
+    def audit(self, key: MemoryKey) -> list[AuditEntry]:
+        """List the audit entries of a memory, oldest first."""
+        found = self.query(
+            f"""SELECT type, at, old, new, reason FROM audit
+            WHERE memory = (SELECT row FROM memories WHERE {OF_KEY}) ORDER BY at, id""",
+            (key.scope, key.id),
+        )
+        return [AuditEntry(memory=key, **_ENTRY.decoded(row)) for row in found]
+
     def forget_audit(self, *, before: datetime) -> None:
         """Delete audit entries older than a time."""
         at = (encode_time(before),)

@@ -92,7 +92,7 @@ class SQLOutbox(Part):
         return OutboxBatch(
             generation=generation,
             put=tuple(put),
-            remove=tuple(sorted(changed)),
+            remove=tuple(sorted(changed - {passage.id for passage in put})),
             mark=last,
             last_change=changes[-1][0] if changes else 0,
         )

@@ -29,13 +29,15 @@ from memory_retrievers.models import (
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import (
     Association,
+    AuditEntry,
     Change,
     FoundMemory,
     MemoryFilter,
     SearchRequest,
+    check_top_k,
 )
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.results import ForgottenMessages, parse_page_size
+from memory_retrievers.models.results import ForgottenMessages
 from memory_retrievers.retrieval.request import check_length
 from memory_retrievers.storage.store import MemoryStore, Revision, affected_scopes
 from memory_retrievers.text.dates import shifted
@@ -206,7 +208,7 @@ class MemoryManager:
         import numpy as np  # here, so that importing the package loads no numpy
 
         scopes.parse(filter.scope)
-        parse_page_size(top_k)
+        check_top_k(top_k)
         dimension = self._store.embedder.current().fingerprint.dimension
         if len(vector) != dimension:
             raise ValidationError(f"a vector has {len(vector)} numbers, and those of this store {dimension}")
@@ -235,6 +237,10 @@ class MemoryManager:
     def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
         """Those of some memories that exist, whatever their state."""
         return self._store.ledger.present(keys)
+
+    def audit(self, memory: AnyMemory) -> list[AuditEntry]:
+        """Return the audit entries of a memory about its use and importance, oldest first."""
+        return self._ledger.audit(memory.key)
 
     def associations_of(self, memory: AnyMemory, *, within: str, limit: int | None = None) -> list[Association]:
         """The associations of a memory, strongest first.

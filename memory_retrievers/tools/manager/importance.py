@@ -64,7 +64,7 @@ class Importance:
             # 3. written and noted
             store.ledger.management.write_use(accessed)
             entries = [
-                _entry(how, old=before.importance, memory=after, at=now)
+                _entry(AuditType(how), old=before.importance, memory=after, at=now)
                 for before, after in zip((each for each in present if each is not None), accessed, strict=True)
             ]
             spacing = timedelta(seconds=self.settings.access_log_rate_limit_seconds)

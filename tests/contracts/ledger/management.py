@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from audit import audit_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -188,7 +187,7 @@ class ManagementContract:
         assert ledger.pending_reviews(SCOPE) == []
         (edge,) = ledger.management.associations(_key(moved), within="other", now=NOW)
         assert (edge.source.scope, edge.target.scope) == ("other", "other")
-        assert [entry.new for entry in audit_of(ledger, moved)] == [0.6]
+        assert [entry.new for entry in ledger.management.audit(_key(moved))] == [0.6]
         assert ledger.scopes() == ["other"]
 
     def test_nothing_is_moved_when_an_id_is_taken_or_missing(self, ledger: SQLLedger) -> None:
@@ -261,9 +260,9 @@ class ManagementContract:
                 memory=key, type=AuditType(type), at=NOW + timedelta(seconds=seconds), old=0.0, new=float(seconds)
             )
             ledger.management.note([entry], spacing=spacing)
-        noted = audit_of(ledger, fact("1"))
+        noted = ledger.management.audit(_key(fact("1")))
         assert [(str(entry.type), entry.new) for entry in noted] == [("get", 0.0), ("search", 59.0), ("get", 60.0)]
-        assert [entry.new for entry in audit_of(ledger, fact("2"))] == [59.0]
+        assert [entry.new for entry in ledger.management.audit(_key(fact("2")))] == [59.0]
 
     def test_old_audit_entries_are_dropped_and_all_go_with_their_memory(self, ledger: SQLLedger) -> None:
         add(ledger, [fact("1"), fact("2")])
@@ -275,8 +274,8 @@ class ManagementContract:
             ]
             ledger.management.note(entries)
         ledger.management.forget_audit(before=NOW + _SECOND)
-        assert [entry.at for entry in audit_of(ledger, fact("1"))] == [NOW + _SECOND, NOW + 2 * _SECOND]
+        assert [entry.at for entry in ledger.management.audit(_key(fact("1")))] == [NOW + _SECOND, NOW + 2 * _SECOND]
         ledger.remove([MemoryKey(scope=SCOPE, id="1")])
         add(ledger, [fact("1")])
-        assert audit_of(ledger, fact("1")) == []
-        assert len(audit_of(ledger, fact("2"))) == 2
+        assert ledger.management.audit(_key(fact("1"))) == []
+        assert len(ledger.management.audit(_key(fact("2")))) == 2

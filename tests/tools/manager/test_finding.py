@@ -3,7 +3,6 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from audit import audit_of
 
 from memory_retrievers import AgentMemory, ConfigurationError, NotFoundError, ToolSettings, ValidationError
 from memory_retrievers.models import MemoryKey, Tier
@@ -16,7 +15,7 @@ from memory_retrievers.models.management import (
     SearchMode,
     SearchRequest,
 )
-from memory_retrievers.testing import HashEmbedder, inside
+from memory_retrievers.testing import HashEmbedder
 
 ROOT = MemoryFilter(scope="user/1", include_child_scopes=True, kinds="all")
 
@@ -174,7 +173,7 @@ def test_everything_is_there_after_a_restart_and_after_an_export(tmp_path, draft
         )
         manager.associate([edge])
         manager.importance.set(one, score=0.25, reason="because")
-        noted = audit_of(inside(memory).ledger, one)
+        noted = manager.audit(one)
         memory.export(tmp_path / "all.jsonl")
         memory.export(tmp_path / "part.jsonl", scope="user/1/x")
     opened = [
@@ -186,7 +185,7 @@ def test_everything_is_there_after_a_restart_and_after_an_export(tmp_path, draft
             again = memory.manager.find("1", root="user/1", scope="user/1")
             assert (again.importance, again.importance_pinned, again.tags) == (0.25, True, ("a",))
             assert memory.manager.associations_of(two, within="user/1") == [edge]
-            assert audit_of(inside(memory).ledger, one) == noted
+            assert manager.audit(one) == noted
     part = AgentMemory.import_(tmp_path / "part.jsonl", into=tmp_path / "part", embedder=HashEmbedder(), clock=clock)
     with part:
         assert part.manager.associations_of(two, within="user/1") == []

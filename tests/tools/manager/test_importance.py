@@ -3,14 +3,13 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from audit import audit_of
 from cases import tried_in_one
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers import AgentMemory, NotFoundError, ValidationError
 from memory_retrievers.models.management import Change
-from memory_retrievers.testing import HashEmbedder, inside
+from memory_retrievers.testing import HashEmbedder
 from memory_retrievers.tools.manager.importance import importance_of
 
 
@@ -86,7 +85,7 @@ def test_a_score_set_by_hand_stays_until_it_is_cleared(manager, memory, draft, c
     assert manager.importance.current(accessed).importance == 0.9
     cleared = manager.importance.clear(accessed)
     assert (cleared.importance, cleared.importance_pinned) == (importance_of(1, 20), False)
-    assert [(str(entry.type), entry.old, entry.new, entry.reason) for entry in audit_of(inside(memory).ledger, it)] == [
+    assert [(str(entry.type), entry.old, entry.new, entry.reason) for entry in manager.audit(it)] == [
         ("score", 0.5, 0.9, "it matters"),
         ("get", 0.9, 0.9, None),
     ]
@@ -104,7 +103,7 @@ def test_a_score_outside_0_to_1_is_refused(manager, memory, draft, score):
     (it,) = manager.add([draft("tea")])
     with pytest.raises(ValidationError, match=r"between 0\.0 and 1\.0"):
         manager.importance.set(it, score=score, reason="")
-    assert audit_of(inside(memory).ledger, it) == []
+    assert manager.audit(it) == []
 
 
 def test_a_memory_that_is_gone_has_no_score(manager, draft):
@@ -124,14 +123,14 @@ def test_the_audit_takes_one_access_per_way_and_minute(manager, memory, draft, c
         (it,) = manager.importance.access([it], how="search")
         clock.advance(seconds=30)
     assert it.access_count == 6
-    assert [str(entry.type) for entry in audit_of(inside(memory).ledger, it)] == ["get", "search", "get", "search"]
+    assert [str(entry.type) for entry in manager.audit(it)] == ["get", "search", "get", "search"]
 
 
 def test_what_the_audit_noted_a_month_ago_is_dropped(manager, memory, draft, clock):
     (it,) = manager.importance.access(manager.add([draft("tea")]), how="get")
     clock.advance(days=31)
     manager.importance.access([it], how="search")
-    assert [str(entry.type) for entry in audit_of(inside(memory).ledger, it)] == ["search"]
+    assert [str(entry.type) for entry in manager.audit(it)] == ["search"]
 
 
 def test_accesses_from_many_threads_are_all_counted(tmp_path, draft):
@@ -168,7 +167,7 @@ def test_what_was_noted_long_ago_is_dropped_when_the_tools_next_write(manager, m
     it = manager.importance.set(it, score=0.9, reason="a whim")
     clock.advance(days=29)
     manager.add([draft("coffee")])
-    assert [entry.reason for entry in audit_of(inside(memory).ledger, it)] == ["a whim"]
+    assert [entry.reason for entry in manager.audit(it)] == ["a whim"]
     clock.advance(days=2)
     manager.add([draft("cocoa")])
-    assert audit_of(inside(memory).ledger, it) == []
+    assert manager.audit(it) == []

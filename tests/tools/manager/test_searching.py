@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_retrievers import AgentMemory, ToolSettings
+from memory_retrievers import AgentMemory, ToolSettings, ValidationError
 from memory_retrievers.models import Category, ContentType, Origin, Tier
 from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.management import Change, MemoryFilter, SearchMode, SearchRequest, SortBy
@@ -183,6 +183,23 @@ def test_only_what_the_tools_stored_is_searched_unless_all_is_asked(memory, mana
             "tea is green"
         ]
         assert len(manager.search(SearchRequest("tea", replace(WHERE, kinds="all"), top_k=5, mode=mode))) == 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"top_k": 0}, "top_k must be between 1 and 1000"),
+        ({"top_k": 1001}, "top_k must be between 1 and 1000"),
+        ({"min_similarity": 1.1}, r"min_similarity must be between 0\.0 and 1\.0"),
+        ({"keyword_weight": -0.1}, r"keyword_weight must be between 0\.0 and 1\.0"),
+        ({"importance_weight": math.nan}, r"importance_weight must be between 0\.0 and 1\.0"),
+        ({"query": " \n"}, "Query cannot be empty"),
+        ({"filter": MemoryFilter(scope="a//b")}, "malformed"),
+    ],
+)
+def test_what_breaks_a_rule_is_refused(manager, asked, message):
+    with pytest.raises(ValidationError, match=message):
+        manager.search(SearchRequest(**{"query": "tea", "filter": WHERE, "top_k": 5} | asked))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
