@@ -76,14 +76,14 @@ proximos proximas
 _PLANNING_WORDS: Final = frozenset(_PLANNING.split()).union(NUMBERS, *(word.split() for word in DAYS_ON))
 _ASKS_FOR_PLANS: Final = re.compile(
     r"\b(?:(?:do|have|am|are|should|must|need|will|can|did) (?:i|we)|(?:i|we) (?:have|need|should|must)|anything"
-    r"|(?:i|we) gotta|what's(?! (?:s?he|they|it|with)\b)|is there|plans?|calendar|schedule|agenda|appointments?"
+    r"|(?:i|we) gotta|is there|plans?|calendar|schedule|agenda|appointments?"
+    r"|what's (?:on|up|due|going on|happening|planned|scheduled|coming|next|this|today|tonight|tomorrow|\w+day)"
     r"|(?:hab(?:e|en)?|bin|sind) (?:ich|wir)|steh(?:t|en)|liegt|geplant|mach(?:e|en) (?:ich|wir)|termine?|kalender"
-    r"|gibt es|was ist|ist \w+ was|muss (?:ich|wir)|erledigt|que pasa|on fait|c'est quoi|y a quoi"
+    r"|gibt es|was ist|ist \w+ was(?! mit\b)|muss (?:ich|wir)|erledigt werden|que pasa(?!.* (?:con|a)\b)"
+    r"|on fait|c'est quoi(?! (?:son|sa|ses|leurs?)\b)|y a quoi"
     r"|ai-je|j'ai|prevu\w*|programme|fais|faire|rendez-vous|tengo|tenemos|planes|hay|hago|citas?)\b"
 )
-_OF_NO_PLANS: Final = re.compile(
-    rf"\b{DID} (?:i|we)\b|(?<!\bon )\bfait\b|\b(?:(?:what'?s|is) the day|fur ein tag|que dia es)\b|ました"
-)
+_OF_NO_PLANS: Final = re.compile(rf"\b{DID} (?:i|we)\b|(?<!\bon )\bfait\b|\bist \w+ fur ein tag\b|ました")
 """What asks for what was, and for the day itself."""
 
 _CJK_PLANNING: Final = re.compile(

@@ -16,7 +16,7 @@ from memory_retrievers.retrieval.question import QueryDate, Question
 from memory_retrievers.text.analysis import STOP_WORDS, analyze
 from memory_retrievers.text.dates import in_zone, read_long_date
 from memory_retrievers.text.languages import COMMON_WORDS
-from memory_retrievers.text.periods import PERIOD_WORDS, Period, plain
+from memory_retrievers.text.periods import MONTHS, PERIOD_WORDS, WEEKDAYS, Period, any_of, plain
 from memory_retrievers.text.plans import BEYOND_LATIN, days_ahead, days_behind, recurs_on
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ _LOOKED_AT: Final = 1_000  # characters of a text that calls something off
 _CALLED_OFF: Final = re.compile(
     r"\b(?:(?:cancel|resched|postpon|ann?ul|aplaz|suspend|abgesag|absag|(?:vor)?verschob|(?:vor)?verleg|stornier"
     r"|ausgefallen|deplac|(?:est|sont|ete) supprim)\w*|(?:decal|repouss|avanc)e?e?s? (?:au?|jusqu|pour)"
-    r"|sag(?:e|t|en) (?:\w+ ){1,3}ab(?=[,.;!?]|\Z)|komm(?:t|en) erst|se (?:pasa|retrasa|cambia) (?:al?|hasta|para)"
+    r"|sag(?:e|t|en) (?:\w+ ){1,3}ab(?=[,.;!?]|\Z)|(?:komm(?:t|en) erst|se (?:pasa|retrasa|cambia) (?:al?|hasta|para))"
+    rf" (?:am |el |la )?(?:\d+(?!-)|nachste\w*|proxim\w*|morgen|manana|{any_of(WEEKDAYS)})"
     r"|(?:got|been|be|being|is|are|was|were) moved"
     r"|(?:moved|slip(?:s|ped)?|bumped) to (?:the |next |this )?(?:\w+day|\d+\w*|tomorrow|later|week|month)"
     r"|delayed|(?:called|put|calls) (?:it )?off|(?:is|are|was|'s) off(?= *(?:\W|now|because|since|then|after)|\Z)"
@@ -54,9 +55,12 @@ _CALLED_OFF: Final = re.compile(
     r"|取消|改[到期成]|推[迟遲]|延期|不[去来來]了|[来來去]不了|中止|キャンセル|なくなった|来られない|行けな"
 )
 _IT_IS: Final = re.compile(  # of what the words before it tell
-    r"\b(?:is|are|was|were|got|been|be|being|wird|wurden?|ist|sind|est|sont|ete|fue|esta)(?: \w+)? ?\Z"
+    r"\b(?:is|are|was|were|got|been|be|being|wird|wurden?|ist|sind|est|sont|ete|fue|esta)(?: (?!am |to )\w+)? ?\Z"
 )
-_CLAUSE_END: Final = re.compile(r"(?<!\d)\.|[!?;,:\n]|\b(?:and|but|because|since|if|und|aber|weil|et|mais|y|pero)\b")
+_CLAUSE_END: Final = re.compile(  # which the dot in "22. April" is not
+    rf"\.(?!(?<=\d\.)(?:\d| (?:{any_of(MONTHS)})\b))"
+    r"|[!?;,:\n]|\b(?:and|but|because|since|if|und|aber|weil|et|mais|y|pero)\b"
+)
 _WEEK, _MONTH = timedelta(days=7), timedelta(days=31)
 _CLOSE: Final = timedelta(days=2)  # a plan for a weekend is one for each of its days, and one for a week is none
 
@@ -140,7 +144,8 @@ def called_off(text: str) -> tuple[set[str], int] | None:
     if (match := _CALLED_OFF.search(left)) is None:
         return None
     clause = before = _CLAUSE_END.split(left[: match.start()])[-1]
-    if not (_named_in(before) and (_IT_IS.search(before) or _IT_IS.match(match[0].split()[0]))):
+    is_active = match[0].endswith(("ing", "ando", "endo"))  # who does it stands before it, and what behind
+    if is_active or not (_named_in(before) and (_IT_IS.search(before) or _IT_IS.match(match[0].split()[0]))):
         clause += _CLAUSE_END.split(left[match.end() :])[0]
     names = _named_in(clause)
     if BEYOND_LATIN.search(clause):  # of Chinese and Japanese every two characters are a term

@@ -435,7 +435,7 @@ _NTH: Final = rf"\d{{1,2}}(?:st|nd|rd|th|\.)(?:{_TO}\d{{1,2}}(?:st|nd|rd|th|\.))
 _BY_NUMBER: Final[Mapping[str, Resolve]] = {
     (  # in the past tense, of a day to come
         r"\b(?:(?:decale|deplace|reporte|repousse|avance)e?s? au|(?:se (?:pasa|mueve|cambia)|aplazad[oa]) al) "
-        r"(\d{1,2})\b(?! ?(?:h|:|%|euro))"
+        r"(\d{1,2})\b(?!,? ?(?:h|:|%|euro|-\d|rue|av|bd|boul|pl|quai))"
     ): lambda match, today: next(_next_of(int(match[1]), today), None),
     (
         rf"\b(?:(?<!\bon the )(?<!\bby the )(?<!\bam )(?<!\bzum ){_NTH} (?:time(?!:? (?:\d|tb))|place|base|class|row"

@@ -60,7 +60,8 @@ Qu'est-ce que j'ai la semaine prochaine ?|Qu'est-ce qu'on fait ce week-end ?|Was
 Was steht Ende Mai an?|What's due in the next two weeks?|Was steht in den nächsten zwei Wochen an?|¿Qué hay a finales de mayo?|Qu'est-ce que j'ai fin mai ?
 whats today|what's tomorrow|what am i doin tmrw|what do i gotta do tomorrow|C'est quoi le programme demain ?|On fait quoi ce week-end ?
 C'est quoi aujourd'hui ?|J'ai un truc demain ?|Il y a quoi demain ?|Was muss heute erledigt werden?|Was muss ich morgen tun?|Ist morgen was?|¿Qué pasa mañana?
-Whats coming up?|Whats on this Saturday?|¿Qué tengo en las próximas dos semanas?|Qu'est-ce que j'ai dans les deux prochaines semaines ?
+What's the day's plan tomorrow?|What's the day's schedule tomorrow?|What's the day plan today|what's the day of my appointment next week
+Whats coming up?|Whats on this Saturday?|¿Qué tengo en las próximas dos semanas?|¿Qué día es mi cita la próxima semana?|¿Qué día es la cita esta semana?|Qu'est-ce que j'ai dans les deux prochaines semaines ?
 """
 
 
@@ -72,7 +73,8 @@ def test_who_asks_for_what_there_is_on_a_day_asks_for_plans(text):
 OTHERWISE = """
 What did I do today?|What did we do this week?|Qu'est-ce que j'ai fait aujourd'hui ?|今日は何をしましたか？|我今天做了什么？
 whats today's date|What's the day today?|whats tomorrow in spanish|c'est quoi la météo demain ?|on fait quoi comme gâteau demain ?
-What's he doing tomorrow?|what's she up to tomorrow|What's it today?|Was ist heute für ein Tag?|il y a quoi dans un cassoulet demain ?|Ist morgen was kaputt?|What should I cook today?|When is my dentist appointment?|Do I have a meeting with Tom tomorrow?|How are you today?
+¿Qué pasa con ella mañana?|Was hat sie heute erledigt?|Hat er das heute erledigt?|What's his today?|What's theirs tomorrow?|Ist heute was mit ihr?
+¿Qué día es mañana?|C'est quoi son truc demain ?|What's he doing tomorrow?|what's she up to tomorrow|What's it today?|Was ist heute für ein Tag?|il y a quoi dans un cassoulet demain ?|Ist morgen was kaputt?|What should I cook today?|When is my dentist appointment?|Do I have a meeting with Tom tomorrow?|How are you today?
 Have a nice day today|See you tomorrow!|What's the weather like tomorrow?|Who is coming on Friday, Ana or Tom?
 Was soll ich heute kochen?|Wie wird das Wetter morgen?|¿Qué tiempo hace hoy?|今天天气怎么样？|明日の天気は？
 """

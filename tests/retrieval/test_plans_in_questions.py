@@ -311,6 +311,14 @@ def test_what_is_written_out_asks_as_what_is_not(question):
             ("book club jo", "Book club got bumped to next week, too many people away."),
             ("dentist", "dentist got moved to the 12th same time cuz the doc is sick"),
         ),
+        *(
+            ("offsite", "My boss is cancelling the offsite."),
+            ("yoga class", "Tom wrote that they were cancelling the yoga class."),
+            ("flight lisbon", "The airline was cancelling my flight to Lisbon."),
+            ("barbecue", "The Johnsons are postponing the barbecue."),
+            ("cena", "El jefe está cancelando la cena."),
+            ("feier", "Mein Chef ist am Absagen der Feier."),
+        ),
     ],
 )
 def test_what_is_cancelled_or_moved_is_called_off(plan, text):
@@ -342,6 +350,11 @@ def test_what_is_cancelled_or_moved_is_called_off(plan, text):
             ("timo grillen", "Ich sage Timo immer die Wahrheit, ab und zu."),
             ("concert zaz", "J'ai supprimé le fichier du concert."),
             ("cena marisol", "El vuelo se retrasa siempre."),
+            ("dentist", "I have to be at the dentist by 9. Yoga was cancelled."),
+            ("dentist", "The dentist is on May 3. Yoga was cancelled."),
+            ("oma", "Oma kommt erst am Nachmittag, sagt Papa."),
+            ("lucia concierto", "Lucía se pasa al piano."),
+            ("equipo", "El equipo se pasa al 4-3-3."),
         ),
     ],
 )

@@ -176,6 +176,8 @@ def test_days_ahead_are_read_in_six_languages(text, expected):
         *(("La réunion est reportée au 9", ["2026-03-09"]), ("game this sat his uncle got tix", ["2026-03-07"])),
         *(("On habite au 9 rue de Brest", []), ("J'ai avancé au niveau 9", []), ("La réunion est reportée au 9h", [])),
         *(("this sat well with me", []), ("they next sat in a boat", [])),
+        *(("La fête est déplacée au 15 avenue Foch jeudi", ["2026-03-05"]), ("Reporté au 12 rue de la Paix", [])),
+        *(("Reporté au 12, bd Raspail", []), ("El equipo se pasa al 4-3-3", [])),
     ],
 )
 def test_what_is_moved_in_the_past_tense_is_on_a_day_to_come(text, days):
