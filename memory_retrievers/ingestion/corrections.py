@@ -83,10 +83,11 @@ _REACTION: Final = re.compile(
 _ASSENT: Final = "|".join(SMALL_TALK | SMALL_PHRASES)
 _ACKNOWLEDGES: Final = re.compile(rf"^(?:\w+ \w+|[^,;:]* [^,;:]*(?=\?)|{_ASSENT})\W*$", re.IGNORECASE)
 """What an assistant answers that names nothing, in two words or by asking for more: "Great choice!"."""
+_NICE = "(?:rough|tough|sad|lovely|great|good|nice|wonderful|fantastic|awesome|amazing|exciting)"
 _SAYS_HOW_IT_IS: Final = re.compile(
-    r"(?i)^\W*(?:an?|eine?|une?|una?) (?!.*\bones?\b)[^,.;:]+ [^,.;:]+[.!]*$"
-    r"|^\W*(?:that|this|it)['’]s (?:\w+ )?(?-i:[a-z])\w+[.!]*$"
+    rf"(?i)\W*(?:that['’]s (?:so |really |very )?{_NICE}|an? (?:{_NICE} )?(?:relief|choice|idea|pity|shame|joy))\W*"
 )
+_TWO_WORDS: Final = re.compile(r"\W*\w+ \w+\W*")
 _ASKING: Final = re.compile(r"(?:who|whose|what(?! if| about)|where|when|how(?! about)|which)\b.*\?", re.IGNORECASE)
 _DAY: Final = re.compile(
     r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tonight|tomorrow|weekend|\d{1,2}(?:st|nd|rd|th)"
@@ -309,13 +310,13 @@ class Sentence:
         """True if an assistant takes nothing back by it: it repeats what was told, or says how that is."""
         if is_of_user(self.speaker) or earlier.text.endswith(("?", "？")) or self.says_anew(earlier):
             return False
-        own = self.terms - COMMON_WORDS.keys()
-        if own and own <= earlier.terms:
-            return self.corrects == earlier.corrects
-        told = own.difference(*self._detail_terms.values())
-        if told and told <= earlier.terms:
-            return not self.corrects
-        return not self.corrects and own.isdisjoint(earlier.terms) and bool(_SAYS_HOW_IT_IS.match(self.text))
+        if self.corrects:  # "Kein Penicillin." after "Penicillin vertrage ich nicht."
+            own = self.terms - COMMON_WORDS.keys()
+            return earlier.corrects and len(own) == 1 and own <= earlier.terms and bool(_TWO_WORDS.fullmatch(self.text))
+        if _SAYS_HOW_IT_IS.fullmatch(self.text):
+            return True
+        told, quoted = earlier.text.casefold(), self.text.strip(" .!").casefold()
+        return not earlier.corrects and quoted in told and bool(re.search(rf"\b{re.escape(quoted)}\b", told))
 
     def agrees_with(self, earlier: Sentence) -> bool:
         """True if it settles what an earlier sentence names already, as "Kafka it is" after "Yes, Kafka"."""

@@ -40,7 +40,7 @@ _DETERMINERS: Final = frozenset(_BEFORE_NOUNS.split())
 _BEFORE_VERBS = """
 i we you he she they it who to let's i'll we'll you'll he'll she'll they'll i'd we'd i've we've nobody somebody someone
 everybody everyone anyone must may might shall can could will would should please not can't don't won't didn't couldn't
-did do does im ive hes shes theyre thats theres dont cant didnt wont u r
+did do does im ive hes shes theyre thats theres dont cant didnt wont
 """
 _SUBJECTS: Final = frozenset(_BEFORE_VERBS.split())  # words that a verb follows
 

@@ -85,6 +85,7 @@ class TestTitle:
             ("The train station closes early on Sundays.", "Train station"),
             ("The building inspector visits us.", "Building inspector"),
             ("Working on the quarterly report.", "Quarterly report"),
+            ("My R script for data cleaning fails.", "R script"),
             ("I bought running shoes yesterday.", "Running shoes"),
             ("I have a nervous old dog called Bertha.", "Dog called Bertha"),
             ("How do I keep a sourdough starter alive?", "Sourdough starter"),
@@ -140,6 +141,14 @@ class TestTitle:
             ("Buy the oak table.", "A cheaper one.", ""),
             ("Book the pine table.", "An oak table.", ""),
             ("Call Marta.", "No Marta.", ""),
+            ("Take the red sofa.", "It's sold.", ""),
+            ("The rent is 900 euros.", "That's outdated.", ""),
+            ("Build the pine table.", "A walnut desk.", ""),
+            ("Dinner is lasagne.", "A vegan curry.", ""),
+            ("I need the passport before Thursday.", "After Thursday.", ""),
+            ("Turn the heating on at night.", "Off at night.", ""),
+            ("The keys are under the mat.", "On the mat.", ""),
+            ("I cannot come before Thursday.", "Not after Thursday.", ""),
         ],
     )
     def test_what_an_assistant_repeats_or_remarks_takes_nothing_back(self, told, answer, title):
