@@ -66,12 +66,14 @@ _PLANNING: Final = """
 have has got anything something everything things plan plans planned planning schedule scheduled calendar agenda
 appointment appointments diary due todo happening happen happens coming come upcoming on up remember remind need want
 wanted going else events event tasks task reminders next few days day within list look looking take care doin gotta
-forget must habe haben hab vor etwas geplant plan plane termin termine ansteht steht stehen kalender mache machen los
-gibt nachste nachsten nachster nachstes kommende kommenden kommendes tagen tage ende anfang mitte monatsende schon liegt
-frei verabredet programm free busy occupe libre tun erledigt erledigen prevu prevue prevus programme rendez vous fais
-faire dois jour chose quelque qu fin debut prochains prochaines quoi truc trucs pasa on ce prochain prochaine proximo
-proxima viene tengo tenemos planes cita citas previsto programado pendiente hago hacer toca fin finales principios
-proximos proximas
+forget must
+habe haben hab vor etwas geplant plan plane termin termine ansteht steht stehen kalender mache machen los gibt
+nachste nachsten nachster nachstes kommende kommenden kommendes tagen tage ende anfang mitte monatsende schon liegt
+frei verabredet programm free busy occupe libre tun erledigt erledigen
+prevu prevue prevus programme rendez vous fais faire dois jour chose quelque qu fin debut prochains prochaines quoi
+truc trucs on ce prochain prochaine
+tengo tenemos planes cita citas previsto programado pendiente hago hacer toca fin finales principios proximos proximas
+proximo proxima viene pasa
 """
 _PLANNING_WORDS: Final = frozenset(_PLANNING.split()).union(NUMBERS, *(word.split() for word in DAYS_ON))
 _ASKS_FOR_PLANS: Final = re.compile(

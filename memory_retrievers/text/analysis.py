@@ -35,14 +35,16 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 _SMALL_TALK = """
 afternoon alright awesome back bonjour bye care ciao christmas cool danke evening fine glad go going good goodbye got
 gracias grazie great greetings guten haha hallo happy hej hello help hey hi hmm hola joke later let lol lot luck maybe
-merci merry moin morgen morning much new nice night ok okay perfect please salut see soon sorry sounds start sure take
-talk tell thank thanks today tomorrow tonight tschüss wait welcome well wow yeah year yep yes abend achso aha alles bald
-bis bitte bitteschön dank dankeschön genau gern gerne gut gute guter hm ja klar leider nacht nee nein nochmal passt
-perfekt prima richtig schade schön servus spaß stimmt super tschau tschüs verstanden vielen weiter wunderbar adiós bien
-buen buena buenas bueno buenos chao claro descansa día días encantada encantado entendido estupendo exacto excelente
-genial gusto hasta igualmente luego muchas muchísimas noches perfecto saludos sí tardes vale accord ah beaucoup bientôt
-bon bonne bonsoir ça coucou d'accord exactement génial journée non nuit oui ouais parfait plaît plus revoir rien s'il
-soirée stp svp très va voilà volontiers obrigada obrigado olá prego
+merci merry moin morgen morning much new nice night ok okay perfect please salut see soon sorry sounds start sure
+take talk tell thank thanks today tomorrow tonight tschüss wait welcome well wow yeah year yep yes
+abend achso aha alles bald bis bitte bitteschön dank dankeschön genau gern gerne gut gute guter hm ja klar leider nacht
+nee nein nochmal passt perfekt prima richtig schade schön servus spaß stimmt super tschau tschüs
+verstanden vielen weiter wunderbar
+adiós bien buen buena buenas bueno buenos chao claro descansa día días encantada encantado entendido estupendo exacto
+excelente genial gusto hasta igualmente luego muchas muchísimas noches perfecto saludos sí tardes vale
+accord ah beaucoup bientôt bon bonne bonsoir ça coucou d'accord exactement génial journée non nuit
+oui ouais parfait plaît plus revoir rien s'il soirée stp svp très va voilà volontiers
+obrigada obrigado olá prego
 """
 SMALL_TALK = frozenset(_SMALL_TALK.split())
 """Words of greetings, thanks, assent and farewell; a query of these and of stop words asks for nothing."""

@@ -18,14 +18,15 @@ from memory_retrievers.text.analysis import without_accents
 from memory_retrievers.text.dates import tells_time
 
 _GERMAN: Final = """
-ab aber alle allem allen aller alles als also am an andere anderen auch auf aus bei bin bis bist da damit dann das dass
-dein deine deinem deinen deiner dem den denn der des dessen dich die dies diese diesem diesen dieser dieses dir doch
-dort du durch ein eine einem einen einer eines er es etwas euch euer eure fur gegen habe haben hab hast hat hatte hatten
-hier hin hinter ich ihm ihn ihnen ihr ihre ihrem ihren ihrer im in ins ist ja jede jedem jeden jeder jedes jene kann
-kannst kein keine keinem keinen keiner konnen konnte mal man mein meine meinem meinen meiner mich mir mit muss nach
-nicht nichts noch nun nur ob oder ohne sehr sein seine seinem seinen seiner seit sich sie sind so soll sondern uber um
-und uns unser unsere unter viel vom von vor wahrend wann war waren warum was weil welche welchem welchen welcher welches
-wenn wer werde werden wie wieder will wir wird wirst wo wohin wollen wurde wurden zu zum zur zwar zwischen
+ab aber alle allem allen aller alles als also am an andere anderen auch auf aus bei bin bis bist da damit dann das
+dass dein deine deinem deinen deiner dem den denn der des dessen dich die dies diese diesem diesen dieser dieses dir
+doch dort du durch ein eine einem einen einer eines er es etwas euch euer eure fur gegen habe haben hab hast hat hatte
+hatten hier hin hinter ich ihm ihn ihnen ihr ihre ihrem ihren ihrer im in ins ist ja jede jedem jeden jeder jedes jene
+kann kannst kein keine keinem keinen keiner konnen konnte mal man mein meine meinem meinen meiner mich mir mit muss
+nach nicht nichts noch nun nur ob oder ohne sehr sein seine seinem seinen seiner seit sich sie sind so soll sondern
+uber um und uns unser unsere unter viel vom von vor wahrend wann war waren warum was weil welche welchem welchen
+welcher welches wenn wer werde werden wie wieder will wir wird wirst wo wohin wollen wurde wurden zu zum zur zwar
+zwischen
 """
 _FRENCH: Final = """
 a ai aie alors apres as au aussi autre aux avait avec avez avons avoir c'est ce cela ces cet cette ceux chez comme
@@ -66,12 +67,13 @@ COMMON_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 _OF_CHANGES: Final = """
 quit stop stops stopped gave sold died dead longer anymore again now new former formerly leaving broke broken cancelled
 canceled off switched switches moved changed started began lost became becomes instead replaced retired ended finished
-resolved fixed repaired returned back got bought paid failed postponed rescheduled fired hired promoted recovered healed
-divorced separated mehr aufgehort verkauft gestorben tot wieder neu neue neuen neuer neues jetzt fruher umgezogen
-verlassen gekundigt abgesagt gekauft verschoben verlegt geschieden getrennt geheilt plus arrete vendu vendue mort morte
-nouveau nouvelle maintenant demenage quitte annule achete change reporte reportee deplace deplacee divorce separe
-separee gueri guerie ya dejo vendio murio nuevo nueva ahora mudo cancelo cancelado compro cambio aplazo aplazado
-divorcio separo
+resolved fixed repaired returned back got bought paid failed postponed rescheduled fired hired promoted
+recovered healed divorced separated
+mehr aufgehort verkauft gestorben tot wieder neu neue neuen neuer neues jetzt fruher umgezogen verlassen gekundigt
+abgesagt gekauft verschoben verlegt geschieden getrennt geheilt
+plus arrete vendu vendue mort morte nouveau nouvelle maintenant demenage quitte annule achete change reporte reportee
+deplace deplacee divorce separe separee gueri guerie
+ya dejo vendio murio nuevo nueva ahora mudo cancelo cancelado compro cambio aplazo aplazado divorcio separo
 """
 CHANGE_WORDS: Final = frozenset(_OF_CHANGES.split())
 """Words, without accents, of texts that tell that something is no longer as it was."""

@@ -55,10 +55,11 @@ _BY_DAY: Final = (
 """German verbs of the past beside a day: no wishes, present of verbs in "-ten", nor numbers."""
 _PAST: Final = """
 had went saw met ate came slept overslept swam sank ran flew drove rode drank sang broke spent wrote wore threw fought
-forgot burnt hid didn't couldn't wasn't weren't hadn't hatte hatten waren besuchte besuchten kam kamen ging gingen fuhr
-fuhren blieb blieben traf trafen flog flogen schlief begann begannen starb starben rief riefen fand sprach sah sahen
-nahm verlor gewann schrieb etais etait etions etaient avais avait avions avaient fui fuimos fue fueron hice hicimos hizo
-vi vimos vio estuve estuvimos estuvo tuve tuvimos tuvo comi comimos llovio vino
+forgot burnt hid didn't couldn't wasn't weren't hadn't
+hatte hatten waren besuchte besuchten kam kamen ging gingen fuhr fuhren blieb blieben traf trafen flog flogen schlief
+begann begannen starb starben rief riefen fand sprach sah sahen nahm verlor gewann schrieb
+etais etait etions etaient avais avait avions avaient
+fui fuimos fue fueron hice hicimos hizo vi vimos vio estuve estuvimos estuvo tuve tuvimos tuvo comi comimos llovio vino
 """
 """What tells of the past by itself, in four languages."""
 _PAST_VERB: Final = re.compile(
