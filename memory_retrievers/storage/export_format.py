@@ -225,7 +225,7 @@ def line_of(record: Record) -> JsonObject:
         case ReviewJob():
             name, line = "review_job", _ReviewJob.of(record, reviews=tuple(map(_JobReview.of, record.reviews)))
         case StoredQueue():
-            messages = tuple(_QueuedMessage(id=its_id, **dict(message)) for its_id, message in record.messages)
+            messages = [{"id": its_id, **dict(message)} for its_id, message in record.messages]
             name, line = "queue", _Queue.of(record, messages=messages)
         case StoredCharacter():
             return {"type": "character", "scope": record.scope, **record.state.model_dump(mode="json")}
