@@ -3,7 +3,6 @@
 import gc
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -193,8 +192,13 @@ class TestConnectionLoss:
         here = f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}'"
         try:
             take = pool._pool.getconn
+
+            def taken_and_interrupted():
+                take()
+                raise KeyboardInterrupt
+
             with monkeypatch.context() as pressed:
-                pressed.setattr(pool._pool, "getconn", lambda: [take(), signal.raise_signal(signal.SIGINT)])
+                pressed.setattr(pool._pool, "getconn", taken_and_interrupted)
                 for _ in range(5):
                     with pytest.raises(KeyboardInterrupt), pool.taken():
                         pass

@@ -185,7 +185,7 @@ def test_everything_is_there_after_a_restart_and_after_an_export(tmp_path, draft
             again = memory.manager.find("1", root="user/1", scope="user/1")
             assert (again.importance, again.importance_pinned, again.tags) == (0.25, True, ("a",))
             assert memory.manager.associations_of(two, within="user/1") == [edge]
-            assert manager.audit(one) == noted
+            assert memory.manager.audit(one) == noted
     part = AgentMemory.import_(tmp_path / "part.jsonl", into=tmp_path / "part", embedder=HashEmbedder(), clock=clock)
     with part:
         assert part.manager.associations_of(two, within="user/1") == []
