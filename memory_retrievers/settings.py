@@ -51,7 +51,7 @@ def checked_zone(name: object) -> str:
     return str(name)
 
 
-class SaidInOurWords(BaseModel):
+class ValidatedModel(BaseModel):
     """Base of models whose constructor raises the package's ``ValidationError``, with the options if one is unknown."""
 
     if not TYPE_CHECKING:  # which would know the fields no more
@@ -68,7 +68,7 @@ class SaidInOurWords(BaseModel):
         __init__.__pydantic_base_init__ = True
 
 
-class Checked(SaidInOurWords):
+class Checked(ValidatedModel):
     """Base of all settings: immutable, validated, and without unknown fields.
 
     Raises:

@@ -110,7 +110,7 @@ def _mcp(
     ] = False,
     http: Annotated[
         bool, typer.Option("--http", help="Streamable HTTP at /mcp, instead of standard input and output.")
-    ] = (False),
+    ] = False,
     host: Annotated[str, typer.Option(help="Where to listen with --http.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Where to listen with --http.", min=0, max=65_535)] = 8766,
     token: Annotated[str | None, typer.Option(envvar=MCP_TOKEN, help="Bearer token that --http requires.")] = None,

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import scopes
 from memory_retrievers.models.messages import Message, parse_conversation
-from memory_retrievers.settings import SaidInOurWords
+from memory_retrievers.settings import ValidatedModel
 
 ScopeSource: TypeAlias = Callable[[RunnableConfig], str] | Literal["thread"]
 """Replacement of the chain: a function of the configuration, or ``"thread"`` for one memory per ``thread_id``."""
@@ -33,7 +33,7 @@ _THREAD_KEYS = ("thread_id",)
 _ZONE_KEY = "time_zone"
 
 
-class ScopedByConfig(SaidInOurWords):
+class ScopedByConfig(ValidatedModel):
     """The fields of everything whose scope may come from the configuration.
 
     Attributes:

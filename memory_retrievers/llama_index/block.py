@@ -43,7 +43,7 @@ from memory_retrievers.retrieval.memory import GivenMemory
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.scene import PromptFormat, ScenePrompt
-from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SaidInOurWords, SceneSettings
+from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings, ValidatedModel
 from memory_retrievers.text.analysis import estimate_scene_tokens, estimate_tokens
 
 MARGIN: Final = 1.15
@@ -53,7 +53,7 @@ _Shorter: TypeAlias = Callable[[int], str | None]
 """Renders the same memories in a number of tokens, if possible."""
 
 
-class LongTermMemoryBlock(SaidInOurWords, BaseMemoryBlock[str]):
+class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
     """Long-term memories for LlamaIndex's ``Memory``: recalled for every question, made from messages that leave it.
 
     ::

@@ -44,7 +44,7 @@ from memory_retrievers.retrieval.markdown import TAG, between_tags
 from memory_retrievers.retrieval.memory import GivenMemory, Memory
 from memory_retrievers.retrieval.request import asked_by, parse_relevance, parse_zone
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
-from memory_retrievers.settings import MAX_TOKENS, SaidInOurWords
+from memory_retrievers.settings import MAX_TOKENS, ValidatedModel
 from memory_retrievers.storage.open import is_made, noted_embedder
 from memory_retrievers.storage.options import chosen_embedder
 from memory_retrievers.text.analysis import estimate_tokens
@@ -70,7 +70,7 @@ class ChatOptions(TypedDict, total=False):
     time_zone: str | None
 
 
-class ConversationMemory(SaidInOurWords, BaseMemory):
+class ConversationMemory(ValidatedModel, BaseMemory):
     """A chat memory for agents and chat engines that remembers beyond the chat.
 
     ::

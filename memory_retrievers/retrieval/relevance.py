@@ -244,12 +244,12 @@ def _relevant(hits: Hits, request: RetrievalRequest, calibration: Calibration, *
     near = [hit for hit in hits if hit.relevance >= least]
     if not (near and fitted and share):
         return {hit.memory.key for hit in near}
-    enough, at = share * hits[0].relevance, told_at(hits[0].memory)
-    return {hit.memory.key for hit in near if hit.relevance >= enough or told_at(hit.memory) >= at}
+    enough, at = share * hits[0].relevance, holds_since(hits[0].memory)
+    return {hit.memory.key for hit in near if hit.relevance >= enough or holds_since(hit.memory) >= at}
 
 
-def told_at(memory: AnyMemory) -> datetime:
-    """Since when what a memory tells holds: of two about the same, the newer."""
+def holds_since(memory: AnyMemory) -> datetime:
+    """The time from which a memory holds: of two about the same, the later one is the newer."""
     return memory.valid_at if isinstance(memory, SemanticMemory) else memory.end_at
 
 

@@ -187,14 +187,14 @@ class HybridRetriever:
         self, memories: Mapping[int, AnyMemory], above: Container[MemoryKey], rankings: Mapping[Kind, Ranking]
     ) -> set[MemoryKey]:
         """Name what is newer than a memory above the floor and about the same: that one may hold no more."""
-        from memory_retrievers.retrieval.relevance import same_matter, told_at
+        from memory_retrievers.retrieval.relevance import holds_since, same_matter
         from memory_retrievers.retrieval.trace import vectors_of  # numpy, which is loaded late
 
         vectors: dict[int, Vector] = {}
         for kind, ranking in rankings.items():
             of_kind = [row for row, memory in memories.items() if memory.kind is kind]
             vectors |= vectors_of(of_kind, ranking.fused, self._store)
-        told = [(memory.key, told_at(memory), vectors[row]) for row, memory in memories.items() if row in vectors]
+        told = [(memory.key, holds_since(memory), vectors[row]) for row, memory in memories.items() if row in vectors]
         known = [(at, vector) for key, at, vector in told if key in above]
         least = same_matter(self._store.embedder.id)
 

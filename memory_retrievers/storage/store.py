@@ -652,9 +652,9 @@ class MemoryStore:
         removed = 0
         with self.transaction(*scopes.lineage(scope)):
             for each in conversations:
-                told = self.remove(self.ledger.conversations.episodes(scope, conversation=each))
-                self.ledger.open_episodes.forget(scope, each, is_told=told > 0)
-                removed += told
+                episodes = self.remove(self.ledger.conversations.episodes(scope, conversation=each))
+                self.ledger.open_episodes.forget(scope, each, had_episodes=episodes > 0)
+                removed += episodes
             self.ledger.events.note_unheard(scope, at=self.now())
         self.open_episodes.clear()
         return removed

@@ -331,17 +331,16 @@ class SQLOpenEpisodes(Part):
         with self.database.write() as connection:
             connection.execute("UPDATE queued_messages SET vector = NULL, tokens = NULL WHERE vector IS NOT NULL")
 
-    def forget(self, scope: str, conversation: str | None, *, is_told: bool = False) -> None:
-        """Delete the queued messages of a conversation, the lease of whoever works on them, and the scope's reviews.
+    def forget(self, scope: str, conversation: str | None, *, had_episodes: bool = False) -> None:
+        """Delete the queued messages of a conversation and the lease of whoever works on them, and waiting reviews.
 
-        Those of the scopes above stay if nothing was queued, and ``is_told``, which means episodes, is False.
+        Reviews of the scope go, and those of the scopes above if the conversation had episodes or queued messages.
         """
         key = {"scope": scope, "conversation": conversation or ""}
         with self.database.write(scope) as connection:
-            for table in ("queued_messages", "queues"):
-                gone = connection.execute(f"DELETE FROM {table} WHERE {OF_SCOPE} AND conversation = :conversation", key)
-                is_told = gone.rowcount > 0 or is_told
-            _forget_reviews(connection, scopes.lineage(scope) if is_told else [scope])
+            which, tables = f"WHERE {OF_SCOPE} AND conversation = :conversation", ("queued_messages", "queues")
+            gone = sum(connection.execute(f"DELETE FROM {table} {which}", key).rowcount for table in tables)
+            _forget_reviews(connection, scopes.lineage(scope) if gone or had_episodes else [scope])
 
     def forget_messages(self, scope: str, rows: Sequence[int]) -> None:
         """Delete queued messages of a scope, the leases of whoever may have read what is forgotten, and its reviews."""
