@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
 import threading
 from collections import Counter
@@ -12,24 +13,25 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title, term_counts
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import EpisodicDraft, EpisodicMemory, Origin, Rating, SummaryBy
 from memory_retrievers.models.messages import Message
+from memory_retrievers.models.selection import Embedded
 from memory_retrievers.protocols import TokenEmbedder
 from memory_retrievers.settings import RetrievalSettings
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Embedded, Vector, Vectors
+    from memory_retrievers.models.selection import Vector, Vectors
     from memory_retrievers.protocols import Embedder
-
-ValueT = TypeVar("ValueT")
 
 PACE: Final = timedelta(seconds=1)  # between two turns of a session, where only the session has a time
 LATER: Final = timedelta(days=1)  # time from the last session to the questions
+
+_SORTS: Final = ("documents", "queries", "documents by tokens", "queries by tokens")  # what a text is embedded as
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +153,7 @@ class RememberedVectors:
         self._embedder = embedder
         self._file = file
         self._lock = threading.Lock()
-        self._documents: dict[str, Vector] = {}
-        self._queries: dict[str, Vector] = {}
-        self._tokens: dict[bool, dict[str, Embedded]] = {True: {}, False: {}}  # those of queries and of documents
+        self._known: dict[str, dict[str, Embedded]] = {sort: {} for sort in _SORTS}
         if isinstance(embedder, TokenEmbedder):
             self.embed_tokens = self._embed_tokens
         if file is not None and file.exists():
@@ -174,43 +174,43 @@ class RememberedVectors:
 
         if not texts:
             return self._embedder.embed_documents(texts)
-        return np.array(self._known(self._documents, texts, self._embedder.embed_documents))
+        vectors = self._remembered("documents", texts, lambda new: map(Embedded, self._embedder.embed_documents(new)))
+        return np.array([each.vector for each in vectors])
 
     def embed_query(self, text: str) -> Vector:
         """Embed a query, once; shape (d,)."""
-        return self._known(self._queries, [text], lambda _: [self._embedder.embed_query(text)])[0]
+        return self._remembered("queries", [text], lambda _: [Embedded(self._embedder.embed_query(text))])[0].vector
 
     def _embed_tokens(self, texts: Sequence[str], *, is_query: bool = False) -> list[Embedded]:
-        """Embed texts by their tokens, each distinct text once in a run; they are not saved to the file."""
+        """Embed texts by their tokens, each distinct text once."""
         assert isinstance(self._embedder, TokenEmbedder)  # noqa: S101 - only then it is offered
-        return self._known(self._tokens[is_query], texts, partial(self._embedder.embed_tokens, is_query=is_query))
+        sort = "queries by tokens" if is_query else "documents by tokens"
+        return self._remembered(sort, texts, partial(self._embedder.embed_tokens, is_query=is_query))
 
-    def _known(
-        self, known: dict[str, ValueT], texts: Sequence[str], embed: Callable[[list[str]], Iterable[ValueT]]
-    ) -> list[ValueT]:
-        keys = [_key(text) for text in texts]
+    def _remembered(
+        self, sort: str, texts: Sequence[str], embed: Callable[[list[str]], Iterable[Embedded]]
+    ) -> list[Embedded]:
+        keys, known = [_key(text) for text in texts], self._known[sort]
         with self._lock:
             new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
             known.update(zip(new, embed(list(new.values())) if new else (), strict=True))
             return [known[key] for key in keys]
 
     def save(self) -> None:
-        """Save the vectors to the file, if there is one, completely or not at all."""
+        """Save what was embedded to the file, if there is one, completely or not at all."""
         import numpy as np
 
-        if self._file is None or not (self._documents and self._queries):
+        if self._file is None or not any(self._known.values()):
             return
+        arrays = {"embedder": np.array(self.id)}
+        for sort, known in self._known.items():
+            others = [(key, each.tokens and each.tokens.hex(), each.words) for key, each in known.items()]
+            arrays[f"{sort}: others"] = np.array(json.dumps(others))
+            arrays[f"{sort}: vectors"] = np.array([each.vector for each in known.values()])
         unfinished = self._file.with_name(f"{self._file.name}.unfinished")
         try:
             with unfinished.open("wb") as opened:
-                np.savez(
-                    opened,
-                    embedder=np.array(self.id),
-                    document_keys=np.array(list(self._documents)),
-                    documents=np.array(list(self._documents.values())),
-                    query_keys=np.array(list(self._queries)),
-                    queries=np.array(list(self._queries.values())),
-                )
+                np.savez(opened, allow_pickle=False, **arrays)
             unfinished.replace(self._file)
         except OSError as error:
             raise ConfigurationError(f"{self._file} cannot be written: {error.strerror}") from error
@@ -221,13 +221,19 @@ class RememberedVectors:
         try:
             with np.load(file, allow_pickle=False) as kept:
                 embedder = str(kept["embedder"])
-                documents = dict(zip(kept["document_keys"].tolist(), kept["documents"], strict=True))
-                queries = dict(zip(kept["query_keys"].tolist(), kept["queries"], strict=True))
+                known = {sort: _read(str(kept[f"{sort}: others"]), kept[f"{sort}: vectors"]) for sort in _SORTS}
         except Exception as error:
             raise ConfigurationError(f"{file} holds no vectors of an evaluation: remove it") from error
         if embedder != self.id:
             raise ConfigurationError(f"{file} holds vectors of {embedder}, not of {self.id}: name another file")
-        self._documents, self._queries = documents, queries
+        self._known = known
+
+
+def _read(others: str, vectors: Vectors) -> dict[str, Embedded]:
+    return {
+        key: Embedded(vector, tokens and bytes.fromhex(tokens), tuple(words))
+        for (key, tokens, words), vector in zip(json.loads(others), vectors, strict=True)
+    }
 
 
 def _key(text: str) -> str:

@@ -3,6 +3,7 @@ import pytest
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.backends.embeddings import adapt
+from memory_retrievers.backends.embeddings.minilm import MiniLMEmbedder
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.evaluation.conversations import RememberedVectors
 from memory_retrievers.testing import HashEmbedder
@@ -57,6 +58,20 @@ def test_a_further_run_takes_the_vectors_from_the_file(counting, tmp_path):
     np.testing.assert_array_equal(second.embed_documents(["bees", "boats"]), expected)
     np.testing.assert_array_equal(second.embed_query("who keeps bees?"), asked)
     assert counting.asked == []
+
+
+def test_a_further_run_takes_tokens_from_the_file_too(tmp_path, monkeypatch):
+    file = tmp_path / "vectors.npz"
+    first = RememberedVectors(MiniLMEmbedder(), file=file)
+    texts = ["Ruth keeps bees.", "Ömer sails: …", "the"]
+    documents, queries = first.embed_tokens(texts), first.embed_tokens(texts[:1], is_query=True)
+    first.save()
+    second = RememberedVectors(MiniLMEmbedder(), file=file)
+    monkeypatch.setattr(MiniLMEmbedder, "embed_tokens", lambda *_, **__: pytest.fail("it was embedded again"))
+    found = [*second.embed_tokens(texts), *second.embed_tokens(texts[:1], is_query=True)]
+    np.testing.assert_array_equal([each.vector for each in found], [each.vector for each in (*documents, *queries)])
+    assert [each[1:] for each in found] == [each[1:] for each in (*documents, *queries)]
+    assert all(each.tokens and each.words for each in found)
 
 
 def test_vectors_of_another_embedder_are_refused(counting, tmp_path):
