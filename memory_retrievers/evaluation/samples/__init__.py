@@ -1,28 +1,19 @@
 """A sample history: five weeks between Inès, who builds software for a fish trader, and her assistant.
 
-The people, the places they work at and everything that happens were made up for this package. Times are kept as
-offsets, so that the history always ends today. It knows drafts only, nothing of stores.
+The people, the places they work at and everything that happens were made up for this package. ``history.json`` has the
+fields of drafts, with times as how long ago they were, so that the history always ends today.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from datetime import datetime, timedelta
 from importlib import resources
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+import pydantic
 
-from memory_retrievers.models import (
-    Category,
-    Draft,
-    EpisodicDraft,
-    EpisodicMemory,
-    Origin,
-    SemanticDraft,
-    SemanticMemory,
-)
-from memory_retrievers.models.messages import Message
+from memory_retrievers.models import Draft, EpisodicMemory, JsonObject, SemanticMemory
 
 SCOPE: Final = "user/ines"  # scope of the sample history
 
@@ -45,95 +36,12 @@ NEXT: Final = "What must I not cook for Lou?"  # a question to go on with
 
 def load_history(*, scope: str, now: datetime) -> list[Draft]:
     """The sample history up to a moment, ready for ``remember_many``: the episodes, oldest first, then the facts."""
-    history = _History.model_validate_json(resources.files(__name__).joinpath("history.json").read_bytes())
-    learned = {fact: now - ago for fact, ago in history.learned_ago().items()}
-    episodes = [_episode(record, scope=scope, now=now) for record in history.episodes]
-    facts = [_fact(record, scope=scope, learned=learned) for record in history.facts]
-    return [*episodes, *facts]
+    ago = pydantic.TypeAdapter(timedelta).validate_python
 
+    def dated(record: JsonObject) -> JsonObject:
+        times = [name for name in record if name.endswith("_at") or name == "timestamp"]
+        return record | {name: now - ago(record[name]) for name in times}
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Turn(_Record):
-    role: str
-    content: str
-    after: timedelta
-
-
-class _Review(_Record):
-    ago: timedelta
-    stability: float
-    difficulty: float
-
-
-class _Episode(_Record):
-    id: str
-    began_ago: timedelta
-    title: str
-    summary: str
-    surprise: float
-    review: _Review | None = None
-    messages: tuple[_Turn, ...]
-
-    @property
-    def ended_ago(self) -> timedelta:
-        return self.began_ago - self.messages[-1].after
-
-
-class _Fact(_Record):
-    id: str
-    category: Category
-    fact: str
-    keywords: tuple[str, ...]
-    sources: tuple[str, ...]
-    replaced_by: str | None = None
-
-
-class _History(_Record):
-    episodes: tuple[_Episode, ...]
-    facts: tuple[_Fact, ...]
-
-    def learned_ago(self) -> dict[str, timedelta]:
-        """Age of each fact: the time since the end of the first of its sources."""
-        ended_ago = {episode.id: episode.ended_ago for episode in self.episodes}
-        return {fact.id: ended_ago[fact.sources[0]] for fact in self.facts}
-
-
-def _episode(record: _Episode, *, scope: str, now: datetime) -> EpisodicDraft:
-    began, ended, review = now - record.began_ago, now - record.ended_ago, record.review
-    return EpisodicMemory.new(
-        scope=scope,
-        id=record.id,
-        title=record.title,
-        summary=record.summary,
-        surprise=record.surprise,
-        messages=tuple(
-            Message(role=turn.role, content=turn.content, timestamp=began + turn.after) for turn in record.messages
-        ),
-        start_at=began,
-        end_at=ended,
-        created_at=ended,
-        consolidated_at=ended,
-        last_reviewed_at=review and now - review.ago,
-        stability=review and review.stability,
-        difficulty=review and review.difficulty,
-        origin=Origin.CONVERSATION,
-    )
-
-
-def _fact(record: _Fact, *, scope: str, learned: Mapping[str, datetime]) -> SemanticDraft:
-    """A replaced fact holds until its replacement is learned."""
-    return SemanticMemory.new(
-        scope=scope,
-        id=record.id,
-        category=record.category,
-        fact=record.fact,
-        keywords=record.keywords,
-        source_episodic_ids=record.sources,
-        created_at=learned[record.id],
-        valid_at=learned[record.id],
-        invalid_at=learned[record.replaced_by] if record.replaced_by else None,
-        origin=Origin.CONSOLIDATION,
-    )
+    history = json.loads(resources.files(__name__).joinpath("history.json").read_bytes(), object_hook=dated)
+    episodes = [EpisodicMemory.new(scope=scope, **fields) for fields in history["episodes"]]
+    return [*episodes, *(SemanticMemory.new(scope=scope, **fields) for fields in history["facts"])]
