@@ -24,13 +24,14 @@ from memory_retrievers.cli.output import (
     print_text,
     progress_bar,
 )
-from memory_retrievers.cli.stores import Place, moved_from, moved_into, opened, to_change, to_fill, to_look_into
+from memory_retrievers.cli.stores import Place, moved_from, moved_into, opened, to_change, to_look_into
 from memory_retrievers.errors import BackendError, ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import Category
 from memory_retrievers.models.contents import VerificationReport
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.maintenance import Index
+from memory_retrievers.storage.options import StoreOptions
 from memory_retrievers.text.analysis import json_for_terminals
 from memory_retrievers.text.passages import Searched
 
@@ -213,11 +214,8 @@ def _reindex(
     if searched is None:
         raise ValidationError(f"unknown passages {passages!r}; one of: {', '.join(get_args(Searched))}")
     store.require_store()
-    settings = RetrievalSettings(passages=searched)
-    with (
-        to_fill(store, embedder=embedder, options={"retrieval": settings}) as memory,
-        progress_bar("indexing") as progress,
-    ):
+    options = embedder.options() | StoreOptions(retrieval=RetrievalSettings(passages=searched))
+    with opened(store, **options) as memory, progress_bar("indexing") as progress:
         changed = memory.reindex(progress=progress)
     print_text(changed)
 

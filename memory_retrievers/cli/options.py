@@ -91,6 +91,10 @@ class EmbedderOptions:
         """Load the embedder; None is the bundled model."""
         return None if self.embedder is None else cast("AnyEmbedder", _made_at(self.embedder, option="--embedder"))
 
+    def options(self) -> StoreOptions:
+        """Return the options of a store that these are."""
+        return {"embedder": self.load(), "embedder_id": self.embedder_id}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions(EmbedderOptions):
@@ -110,6 +114,24 @@ class ModelOptions(EmbedderOptions):
     profile: RankingProfile = "default"
     settings: SettingsFile = None
 
+    def options(self) -> StoreOptions:
+        """Return the options of a store that these are.
+
+        Raises:
+            ConfigurationError: The language model, the file or the embedder cannot be used.
+            ValidationError: There is no such profile, or a setting breaks a rule.
+        """
+        chosen: dict[str, Any] = {
+            "retrieval": profile_named(self.profile),
+            "ingestion": IngestionSettings.reference() if self.profile == "reference" else IngestionSettings(),
+            "review": ReviewSettings(),
+            "tools": ToolSettings.from_environment(),
+        }
+        if self.settings is not None:
+            chosen |= _changed_by(self.settings, chosen)
+        chosen["language_model"] = _language_model_at(self.language_model)
+        return cast("StoreOptions", chosen | EmbedderOptions.options(self))
+
 
 BUNDLED: Final = EmbedderOptions()
 DEFAULTS: Final = ModelOptions()
@@ -125,25 +147,6 @@ def _language_model_at(given: str | None) -> AnyLanguageModel | None:
         address, _, name = given.partition("#")
         return openai_compatible(address, model=name, key=os.environ.get(KEY) or None)
     return cast("AnyLanguageModel", _made_at(given, option="--language-model"))
-
-
-def store_options(chosen: ModelOptions) -> StoreOptions:
-    """The options of a store that these name.
-
-    Raises:
-        ConfigurationError: The language model or the file cannot be used.
-        ValidationError: There is no such profile, or a setting breaks a rule.
-    """
-    ranking = profile_named(chosen.profile)
-    settings: dict[str, Any] = {
-        "retrieval": ranking,
-        "ingestion": IngestionSettings.reference() if chosen.profile == "reference" else IngestionSettings(),
-        "review": ReviewSettings(),
-        "tools": ToolSettings.from_environment(),
-    }
-    if chosen.settings is not None:
-        settings |= _changed_by(chosen.settings, settings)
-    return cast("StoreOptions", {"language_model": _language_model_at(chosen.language_model), **settings})
 
 
 def _made_at(path: str, *, option: str) -> object:

@@ -40,7 +40,6 @@ from memory_retrievers.models.filters import FilterOptions, SearchOptions
 from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.retrieval.markdown import empty_block_text
 from memory_retrievers.retrieval.results import PROFILE_TOKENS, parse_detail
-from memory_retrievers.settings import RetrievalSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +160,7 @@ def _context(
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
     """Print the facts that are relevant to a turn, if any."""
-    with to_search(at.store, embedder=embedder, retrieval=RetrievalSettings()) as memory:
+    with to_search(at.store, embedder=embedder) as memory:
         result = memory.context(
             query,
             scope=at.scope,

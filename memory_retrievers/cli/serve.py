@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import webbrowser
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -18,10 +19,9 @@ from memory_retrievers.cli.options import (
     ModelOptions,
     RankingProfile,
     SettingsFile,
-    store_options,
 )
 from memory_retrievers.cli.output import print_text
-from memory_retrievers.cli.stores import Place, to_fill
+from memory_retrievers.cli.stores import Place, opened
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.tools.tool import ToolPolicy
 
@@ -70,8 +70,7 @@ def _serve(
         allow_scopes=allow_scopes,
     )
     rules.require_safe_address()
-    options = store_options(model)
-    memory = to_fill(store, embedder=model, options=options)
+    memory = opened(store, **model.options())
     serve(memory, settings=rules, announce=lambda address: print_text(f"serving {store} at {address}"))
 
 
@@ -137,8 +136,7 @@ def _mcp(
     rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
     choice = parse_tool_choice(tools)
     offered_tools(choice, allow_scopes=allow_scopes)  # before a store is made
-    options = store_options(model)
-    with to_fill(at.store, embedder=model, read_only=read_only, options=options) as memory:
+    with opened(at.store, read_only=read_only, **model.options()) as memory:
         if not read_only:
             memory.start_worker()
         offer = McpOffer(memory, scope=at.scope, tools=choice, rules=rules, read_only=read_only)
@@ -179,8 +177,8 @@ def _ui(
         embedder=store.noted_embedder() or "",
         journal=_journal(store),
     )
-    options = store_options(ModelOptions(profile=profile, settings=settings))
-    memory = to_fill(store, embedder=embedder, read_only=read_only, options=options)
+    ranked = ModelOptions(**asdict(embedder), profile=profile, settings=settings)
+    memory = opened(store, read_only=read_only, **ranked.options())
 
     def announce(address: str) -> None:
         print_text(f"a window into {store} is open, once, at {address}")

@@ -139,32 +139,17 @@ def to_look_into(store: Place) -> AgentMemory:
     return _or_read_only(lambda read_only: to_change(store, read_only=read_only))
 
 
-def to_search(store: Place, *, embedder: EmbedderOptions, retrieval: RetrievalSettings) -> AgentMemory:
+def to_search(store: Place, *, embedder: EmbedderOptions, retrieval: RetrievalSettings | None = None) -> AgentMemory:
     """Open a store that exists with the embedder that filled it, read-only where it cannot be written.
 
     Args:
         store: Directory or database.
         embedder: The embedder.
-        retrieval: Retrieval settings.
+        retrieval: Retrieval settings; None is the default.
     """
     store.require_store()
-    options: StoreOptions = {"embedder": embedder.load(), "embedder_id": embedder.embedder_id, "retrieval": retrieval}
+    options = embedder.options() | StoreOptions(retrieval=retrieval)
     return _or_read_only(lambda read_only: opened(store, read_only=read_only, **options))
-
-
-def to_fill(
-    store: Place, *, embedder: EmbedderOptions, read_only: bool = False, options: StoreOptions | None = None
-) -> AgentMemory:
-    """Open a store with an embedder, or make it.
-
-    Args:
-        store: Directory or database.
-        embedder: The embedder.
-        read_only: Open without writing, also beside another process that writes.
-        options: Further options; None is their defaults.
-    """
-    chosen: StoreOptions = {**(options or {}), "embedder": embedder.load(), "embedder_id": embedder.embedder_id}
-    return opened(store, read_only=read_only, **chosen)
 
 
 def _or_read_only(open_store: Callable[[bool], AgentMemory]) -> AgentMemory:

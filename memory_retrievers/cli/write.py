@@ -32,10 +32,9 @@ from memory_retrievers.cli.options import (
     ModelOptions,
     json_object,
     metadata_of,
-    store_options,
 )
 from memory_retrievers.cli.output import print_json, print_line, print_memories, print_table, print_text
-from memory_retrievers.cli.stores import Place, to_change, to_fill, to_search
+from memory_retrievers.cli.stores import Place, opened, to_change, to_search
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.evaluation import samples
 from memory_retrievers.memory import AgentMemory
@@ -44,7 +43,8 @@ from memory_retrievers.models import scopes as scope_paths
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Report
 from memory_retrievers.retrieval.markdown import NO_MEMORIES
-from memory_retrievers.settings import RetrievalSettings, ToolSettings
+from memory_retrievers.settings import ToolSettings
+from memory_retrievers.storage.options import StoreOptions
 from memory_retrievers.tools.registry import LocalToolbox, find_tool, offered_tools
 from memory_retrievers.tools.sync import MAX_BYTES
 from memory_retrievers.tools.tool import ToolPolicy
@@ -91,7 +91,7 @@ def _remember(
         )
     else:
         draft = _episode_from_standard_input(at.scope)
-    with to_fill(at.store, embedder=embedder) as memory:
+    with opened(at.store, **embedder.options()) as memory:
         (stored,) = memory.remember_many([draft], allow_duplicates=allow_duplicates, replacing=[replaces])
     print_text(stored.id)
     for near in stored.near if isinstance(stored, SemanticMemory) else ():
@@ -131,7 +131,7 @@ def _update(
     fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if not fields:
         raise ValidationError("nothing to change: give --fact, --summary, --title, --tag or another field")
-    with to_fill(at.store, embedder=embedder) as memory:
+    with opened(at.store, **embedder.options()) as memory:
         memory.update(id, scope=at.scope, correct=correct, **fields)
 
 
@@ -144,7 +144,7 @@ Conversation = Annotated[
 def _add_messages(at: OfScope, conversation: Conversation = None, embedder: EmbedderOptions = BUNDLED) -> None:
     """Queue messages, given as JSON on standard input: a list of {"role": …, "content": …}, or one on each line."""
     messages = _messages_from_standard_input()
-    with to_fill(at.store, embedder=embedder) as memory:
+    with opened(at.store, **embedder.options()) as memory:
         queued = memory.add_messages(at.scope, messages, conversation=conversation)
     print_text(f"{queued.accepted} accepted, {queued.queued} wait{', some of them due' if queued.due else ''}")
 
@@ -160,8 +160,7 @@ def _process(
 ) -> None:
     """Turn due queued messages into episodes and facts, and print them."""
     store.require_store()
-    options = store_options(model)
-    with to_fill(store, embedder=model, options=options) as memory:
+    with opened(store, **model.options()) as memory:
         report = memory.process_due(scope, include_child_scopes=include_child_scopes)
     _print_made(report, as_json=as_json)
 
@@ -172,8 +171,7 @@ def _flush(
 ) -> None:
     """Turn all queued messages of a scope into episodes, as at the end of a session, and print them."""
     at.store.require_store()
-    options = store_options(model)
-    with to_fill(at.store, embedder=model, options=options) as memory:
+    with opened(at.store, **model.options()) as memory:
         report = memory.flush(at.scope, conversation)
     _print_made(report, as_json=as_json)
 
@@ -211,7 +209,7 @@ def _forget_messages(
 ) -> None:
     """Delete messages; print their number, and the ids of memories that were made from them."""
     at.store.require_store()
-    with to_fill(at.store, embedder=embedder) as memory:
+    with opened(at.store, **embedder.options()) as memory:
         forgotten = memory.forget_messages(at.scope, said)
         for each in (forgotten.messages, *forgotten.memories):
             print_text(each)
@@ -283,7 +281,7 @@ def _demo(
 ) -> None:
     """Ask a sample history three questions; it is loaded on the first run."""
     scope_paths.parse(scope)
-    with to_fill(store, embedder=embedder) as memory:
+    with opened(store, **embedder.options()) as memory:
         _load_samples_once(memory, scope)
         for question, shown in samples.QUESTIONS.items():
             result = memory.retrieve(question, scope=scope, episodic_limit=2, semantic_limit=2, record=False)
@@ -358,10 +356,10 @@ def _call(
     rules = ToolPolicy(root=root or at.scope, allow_scopes=allow_scopes, sync_directory=sync_directory)
     if find_tool(name).writes:  # it makes a missing store; one that only reads requires it
         own = ToolSettings.from_environment(otherwise=_OWN_IMPORTS)
-        opened = to_fill(at.store, embedder=embedder, options={"tools": own})
+        found = opened(at.store, **embedder.options() | StoreOptions(tools=own))
     else:
-        opened = to_search(at.store, embedder=embedder, retrieval=RetrievalSettings())
-    with opened as memory:
+        found = to_search(at.store, embedder=embedder)
+    with found as memory:
         output = LocalToolbox(rules.context(memory, scope=at.scope)).call(name, given)
     print_json(output.artifact)
     if output.is_error:

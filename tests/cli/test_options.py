@@ -8,7 +8,7 @@ import pytest
 
 from memory_retrievers import Message
 from memory_retrievers.backends.language_models import openai_compatible
-from memory_retrievers.cli.options import DEFAULTS, ModelOptions, store_options
+from memory_retrievers.cli.options import DEFAULTS, ModelOptions
 from memory_retrievers.errors import ConfigurationError, LanguageModelError, ValidationError
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings
 
@@ -84,7 +84,7 @@ def test_what_a_server_says_that_is_no_answer_is_a_named_error(completions):
         word: str
 
     address, _, answers = completions
-    model = store_options(ModelOptions(language_model=f"{address}#small"))["language_model"]
+    model = ModelOptions(language_model=f"{address}#small").options()["language_model"]
     answers += [said({"word": "yes"})]
     assert model.generate("s", "u", Wanted) == Wanted(word="yes")
     for sent in ({"choices": []}, ["no object"], {"choices": [{"message": None}]}):
@@ -104,12 +104,12 @@ def test_settings_of_a_file_go_before_those_of_the_profile(tmp_path, suffix):
     else:
         told = {"retrieval": {"candidate_depth": 50}, "ingestion": {"idle_after": "PT1H"}, "tools": {"max_tags": 3}}
         file.write_text(json.dumps(told))
-    options = store_options(ModelOptions(profile="reference", settings=file))
+    options = ModelOptions(profile="reference", settings=file).options()
     assert options["retrieval"] == RetrievalSettings.reference().model_copy(update={"candidate_depth": 50})
     assert options["ingestion"].idle_after.total_seconds() == 3600
     assert not options["ingestion"].by_conversation
     assert options["tools"].max_tags == 3
-    assert store_options(DEFAULTS)["ingestion"] == IngestionSettings()
+    assert DEFAULTS.options()["ingestion"] == IngestionSettings()
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_file_that_is_wrong_is_refused_with_its_place(tmp_path, name, content,
     if content is not None:
         file.write_text(content)
     with pytest.raises((ConfigurationError, ValidationError), match=problem):
-        store_options(ModelOptions(settings=file))
+        ModelOptions(settings=file).options()
 
 
 @pytest.mark.parametrize(
