@@ -231,8 +231,7 @@ def _beam(
     from memory_retrievers.evaluation.datasets import load_beam, measure_updates
 
     compared = _settings(profile or ["default"], ablation=False)
-    chats = load_beam(path)
-    measured = _measured(chats, compared, run.remembered(), partial(measure_updates, chats))
+    measured = _measured(load_beam(path), compared, run.remembered(), measure_updates)
     if run.as_json:
         print_json({"profiles": report.as_json(measured)})
         return

@@ -214,23 +214,14 @@ class _Probe(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
-    """A question about something that has changed."""
+class Update(Question):
+    """A question about something that has changed; both what was and what is are its gold turns."""
 
-    text: str  # the question
-    original: frozenset[str]  # ids of the turns that say what was
     updated: frozenset[str]  # ids of the turns that say what is
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chat(Conversation):
-    """A chat with its update questions; each batch of turns is a session."""
-
-    updates: tuple[Update, ...] = ()
-
-
-def load_beam(directory: Path) -> list[Chat]:
-    """Load the chats below a directory that have update questions, ordered by path.
+def load_beam(directory: Path) -> list[Conversation]:
+    """Load the chats below a directory that have update questions, ordered by path; each batch of turns is a session.
 
     Questions whose statements are not in the chat, or are in the same message, are left out.
 
@@ -240,22 +231,19 @@ def load_beam(directory: Path) -> list[Chat]:
     """
     files = sorted(directory.rglob(_QUESTIONS), key=lambda file: [(len(part), part) for part in file.parts])
     chats = [_chat(file, directory) for file in files]
-    if not any(chat.updates for chat in chats):
+    if not any(chat.questions for chat in chats):
         raise ConfigurationError(
             f"{directory} holds no update question: give a directory of BEAM's chats, in which each chat has {_CHAT} "
             f"and probing_questions/{_QUESTIONS}"
         )
-    return [chat for chat in chats if chat.updates]
+    return [chat for chat in chats if chat.questions]
 
 
-def measure_updates(
-    chats: Sequence[Chat], stores: FilledStores, settings: RetrievalSettings, *, progress: Progress
-) -> list[Score]:
+def measure_updates(stores: FilledStores, settings: RetrievalSettings, *, progress: Progress) -> list[Score]:
     """Ask every update question in its chat.
 
     Args:
-        chats: The chats in the stores.
-        stores: The stores.
+        stores: The chats.
         settings: Settings of retrieval.
         progress: Called with the number of questions asked, and of all.
 
@@ -263,47 +251,46 @@ def measure_updates(
         ValidationError: These settings search summaries only, and no messages.
     """
     scores: list[Score] = []
-    number = sum(len(chat.updates) for chat in chats)
+    asked = [(chat, each) for chat in stores.conversations for each in chat.questions if isinstance(each, Update)]
     with stores.opened(settings) as (memory, clock):
-        for chat in chats:
+        for chat, update in asked:
             clock.moment = chat.asked_at
-            for update in chat.updates:
-                stores.embedder.embed_query(update.text)
-                begun = time.perf_counter()
-                result = memory.retrieve(update.text, scope=chat.scope, record=False)
-                seconds = time.perf_counter() - begun
-                turns = ranked_turns(chat, result)
-                if turns is None:
-                    raise ValidationError("update questions are measured by messages, which this profile does not rank")
-                scores.append(Score(category=CATEGORY, values=_values(update, turns[:DEPTH]), seconds=seconds))
-                progress(len(scores), number)
+            stores.embedder.embed_query(update.text)
+            begun = time.perf_counter()
+            result = memory.retrieve(update.text, scope=chat.scope, record=False)
+            seconds = time.perf_counter() - begun
+            turns = ranked_turns(chat, result)
+            if turns is None:
+                raise ValidationError("update questions are measured by messages, which this profile does not rank")
+            scores.append(Score(category=CATEGORY, values=_values(update, turns[:DEPTH]), seconds=seconds))
+            progress(len(scores), len(asked))
     return scores
 
 
 def _values(update: Update, best: Sequence[str]) -> Mapping[str, float]:
     """Return which statements of an update are among the best turns.
 
-    >>> update = Update(text="How many?", original=frozenset({"1"}), updated=frozenset({"2"}))
+    >>> update = Update(text="How many?", category=CATEGORY, gold=frozenset({"1", "2"}), updated=frozenset({"2"}))
     >>> _values(update, ["2", "7", "1"])
     {'both@5': 1.0, 'newer first': 1.0, 'newer@5': 1.0}
     """
-    older = next((place for place, turn in enumerate(best) if turn in update.original), None)
+    older = next((place for place, turn in enumerate(best) if turn in update.gold - update.updated), None)
     newer = next((place for place, turn in enumerate(best) if turn in update.updated), None)
     both = older is not None and newer is not None
     is_first = older is not None and newer is not None and newer < older
     return {f"both@{DEPTH}": float(both), "newer first": float(is_first), f"newer@{DEPTH}": float(newer is not None)}
 
 
-def _chat(file: Path, directory: Path) -> Chat:
+def _chat(file: Path, directory: Path) -> Conversation:
     probes = _checked(TypeAdapter(dict[str, list[object]]), _json_of(file), file).get(CATEGORY, [])
     asked = [_checked(TypeAdapter(_Probe), each, file) for each in probes]
     chat = file.parent / _CHAT if (file.parent / _CHAT).exists() else file.parent.parent / _CHAT
     batches = _checked(TypeAdapter(list[_Batch]), _json_of(chat), chat)
     name = "-".join(chat.parent.relative_to(directory).parts) or directory.name
-    said = Chat(scope=f"beam/{name}", sessions=tuple(_batches(batches)), questions=())
+    said = Conversation(scope=f"beam/{name}", sessions=tuple(_batches(batches)), questions=())
     if not said.sessions:
         raise ValidationError(f"{chat} holds no message")
-    return replace(said, updates=tuple(_updates(asked, said)))
+    return replace(said, questions=tuple(_updates(asked, said)))
 
 
 def _updates(asked: Sequence[_Probe], conversation: Conversation) -> Iterator[Update]:
@@ -311,7 +298,7 @@ def _updates(asked: Sequence[_Probe], conversation: Conversation) -> Iterator[Up
         original = frozenset(map(str, probe.source_chat_ids.original_info)) & conversation.turns.keys()
         updated = frozenset(map(str, probe.source_chat_ids.updated_info)) & conversation.turns.keys()
         if original - updated and updated and probe.question.strip():
-            yield Update(text=probe.question, original=original - updated, updated=updated)
+            yield Update(text=probe.question, category=CATEGORY, gold=original | updated, updated=updated)
 
 
 def _batches(batches: Sequence[_Batch]) -> Iterator[Session]:

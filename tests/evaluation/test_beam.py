@@ -13,6 +13,7 @@ SAID = (
     ("April-02-2024", "From today my bakery opens at six in the morning.", "That is early."),
 )
 ASKED = "When does my bakery open in the morning?"
+UPDATE = datasets.Update(text=ASKED, category=datasets.CATEGORY, gold=frozenset({"0", "4"}), updated=frozenset({"4"}))
 
 
 def chat(folder, *, probes, said=SAID):
@@ -54,7 +55,7 @@ def folder(tmp_path):
 def test_update_questions_are_read_with_their_statements(folder):
     first, second = datasets.load_beam(folder)
     assert [each.scope for each in (first, second)] == ["beam/9", "beam/10"]
-    assert first.updates == (datasets.Update(text=ASKED, original=frozenset({"0"}), updated=frozenset({"4"})),)
+    assert first.questions == (UPDATE,)
     sessions = first.sessions
     assert [session.at.date().isoformat() for session in sessions] == ["2024-01-02", "2024-03-15", "2024-04-02"]
     assert first.turns["0"].text == "My bakery opens at eight in the morning."
@@ -64,10 +65,10 @@ def test_update_questions_are_read_with_their_statements(folder):
 def test_both_statements_are_found_among_the_first_five(folder, embedder, ignored):
     chats = datasets.load_beam(folder)
     with FilledStores(chats, embedder=embedder) as stores:
-        scores = datasets.measure_updates(chats, stores, RetrievalSettings(), progress=ignored)
+        scores = datasets.measure_updates(stores, RetrievalSettings(), progress=ignored)
         assert [score.values["both@5"] for score in scores] == [1.0, 1.0]
         with pytest.raises(ValidationError, match="measured by messages"):
-            datasets.measure_updates(chats, stores, RetrievalSettings.reference(), progress=ignored)
+            datasets.measure_updates(stores, RetrievalSettings.reference(), progress=ignored)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +76,7 @@ def test_both_statements_are_found_among_the_first_five(folder, embedder, ignore
     [(["4", "0"], 1, 1, 1), (["0", "4"], 1, 0, 1), (["4", "2"], 0, 0, 1), (["0"], 0, 0, 0), ([], 0, 0, 0)],
 )
 def test_the_newer_statement_counts_as_first_only_where_both_are_there(best, both, first, newer):
-    update = datasets.Update(text=ASKED, original=frozenset({"0"}), updated=frozenset({"4"}))
-    assert datasets._values(update, best) == {"both@5": both, "newer first": first, "newer@5": newer}
+    assert datasets._values(UPDATE, best) == {"both@5": both, "newer first": first, "newer@5": newer}
 
 
 def test_a_directory_without_update_questions_is_refused(tmp_path):
