@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
-from datetime import datetime
+from collections.abc import Callable
 from functools import partial
+from typing import Unpack
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.retrievers import BaseRetriever
@@ -14,8 +14,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from memory_retrievers.llama_index.memory import asked_last
 from memory_retrievers.llama_index.turns import Scope, Zone, checked_scope, checked_zone, scope_of, zone_of
-from memory_retrievers.models import Category, DetailLevel, JsonObject
-from memory_retrievers.models.filters import Filters, MinRelevance, SearchOptions
+from memory_retrievers.models import Category, DetailLevel
+from memory_retrievers.models.filters import FilterOptions, Filters, MinRelevance, SearchOptions
 from memory_retrievers.retrieval.budget import parse_budget
 from memory_retrievers.retrieval.documents import SCORE_KEYS, MemoryDocument, find_documents, parse_k
 from memory_retrievers.retrieval.memory import Memory, checked_memory
@@ -49,17 +49,13 @@ class MemoryRetriever(BaseRetriever):
         min_relevance: Return nothing below this relevance, 0 to 1; ``auto`` is fitted to the embedder.
         category: Return only facts of this category; episodes are not affected.
         include_child_scopes: Also search the scopes below.
-        tags: Return only memories that have all of these.
-        metadata: Return only memories with these values under these keys.
-        since: Return only facts created, and episodes begun, at this time or later.
-        until: Return only facts created, and episodes begun, at this time or earlier.
-        where: A filter with operators over metadata, tags and times: see ``FilterOptions``.
         with_scores: Include in the metadata why a memory was found: ``relevance_score``, ``fused_score``,
             ``retrievability``, ``dense_rank`` and ``bm25_rank``.
         time_zone: Time zone of "today": a name such as ``America/Lima``, or a function that is called for it at each
             use. None uses that of the memory's settings.
         callback_manager: LlamaIndex's own.
         verbose: LlamaIndex's own.
+        **filters: ``tags``, ``metadata``, ``since``, ``until`` and ``where``: see ``FilterOptions``.
 
     Raises:
         ValidationError: An argument breaks a rule.
@@ -77,30 +73,18 @@ class MemoryRetriever(BaseRetriever):
         min_relevance: MinRelevance = 0.0,
         category: Category | str | None = None,
         include_child_scopes: bool = False,
-        tags: Iterable[str] = (),
-        metadata: JsonObject | None = None,
-        since: datetime | str | None = None,
-        until: datetime | str | None = None,
-        where: JsonObject | None = None,
         with_scores: bool = False,
         time_zone: Zone = None,
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
+        **filters: Unpack[FilterOptions],
     ) -> None:
+        if unknown := filters.keys() - FilterOptions.__optional_keys__:
+            raise TypeError(f"MemoryRetriever.__init__() got an unexpected keyword argument {min(unknown)!r}")
         super().__init__(callback_manager=callback_manager, verbose=verbose)
         self._memory = checked_memory(memory)
         self._scope, self._time_zone = checked_scope(scope), checked_zone(time_zone)
-        options = SearchOptions(
-            min_relevance=parse_relevance(min_relevance),
-            category=parse_category(category),
-            include_child_scopes=include_child_scopes,
-            tags=tags,
-            metadata=metadata,
-            since=since,
-            until=until,
-            where=where,
-        )
-        options["tags"] = Filters.parse(options).tags  # an iterator is read once
+        filters["tags"] = Filters.parse(filters).tags  # an iterator is read once
         self._find = partial(
             find_documents,
             self._memory,
@@ -109,7 +93,10 @@ class MemoryRetriever(BaseRetriever):
             with_scores=with_scores,
             max_tokens=parse_budget(max_tokens),
             token_counter=token_counter,
-            **options,
+            min_relevance=parse_relevance(min_relevance),
+            category=parse_category(category),
+            include_child_scopes=include_child_scopes,
+            **filters,
         )
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:

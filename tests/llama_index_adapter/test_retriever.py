@@ -316,3 +316,8 @@ async def test_it_does_not_block_the_event_loop(retriever, no_blocking):
 def test_what_is_no_memory_is_refused_when_an_object_is_made_of_it(make, slip):
     with pytest.raises(TypeError, match=r"^memory must be what AgentMemory.open\(...\) returns, not a"):
         make(slip)
+
+
+def test_an_unknown_option_is_refused_when_the_retriever_is_made(memory):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'tag'"):
+        MemoryRetriever(memory, scope="user/alice", tag="work")
