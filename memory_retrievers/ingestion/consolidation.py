@@ -210,7 +210,7 @@ class FactConsolidator:
     def _written(self, plan: FactWrites, *, scope: str, episodes: Sequence[EpisodicMemory]) -> Report:
         report = Report()
 
-        def write_the_rest(stored: list[AnyMemory], _: object) -> None:
+        def write_the_rest(stored: list[AnyMemory]) -> None:
             nonlocal report
             self._require_unchanged(plan, episodes)
             facts = tuple(fact for fact in stored if isinstance(fact, SemanticMemory))

@@ -251,7 +251,7 @@ class IngestionPipeline:
         taken = sum(segment.messages for segment in segments)
         goes_on = taken < len(claim.messages)
 
-        def drain(stored: list[AnyMemory], _: object) -> None:
+        def drain(stored: list[AnyMemory]) -> None:
             last = stored[-1] if goes_on and stored else None
             summary = last.summary if isinstance(last, EpisodicMemory) else None
             drained = self._conversations.drain(

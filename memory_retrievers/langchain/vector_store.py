@@ -145,8 +145,8 @@ class MemoryVectorStore(VectorStore):
             ]
         drafts = [draft if draft.id else draft.model_copy(update={"id": _id_of(draft)}) for draft in drafts]
         named = {draft.id or place: draft for place, draft in enumerate(drafts)}  # each is stored once
-        added = self._memory.manager.add_with_vectors([*named.values()], replace=True, allow_duplicates=False)
-        stored = dict(zip(named, (fact.id for fact, _ in added), strict=True))
+        added = self._memory.manager.add([*named.values()], replace=True, allow_duplicates=False)
+        stored = dict(zip(named, (fact.id for fact in added), strict=True))
         return [stored[draft.id or place] for place, draft in enumerate(drafts)]
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:  # noqa: ANN401 - as the base class has it

@@ -963,7 +963,7 @@ class AgentMemory(BaseMemory):
         parsed = scopes.parse(scope)
         characters = self._store.ledger.characters
 
-        def update_characters(stored: builtins.list[AnyMemory], _: object) -> None:
+        def update_characters(stored: builtins.list[AnyMemory]) -> None:
             before = characters.all(parsed)
             known = {state.name: state for state in before}
             after = updated(before, _episodes(stored))

@@ -456,7 +456,7 @@ class MemoryStore:
         allow_duplicates: bool = True,
         replacing: Sequence[str | None] = (),
         near: IngestionSettings | None = None,
-        together: Callable[[list[AnyMemory], list[list[NewPassage]]], None] | None = None,
+        together: Callable[[list[AnyMemory]], None] | None = None,
         known: Callable[[], Mapping[str, Embedded]] | None = None,
     ) -> list[AnyMemory]:
         """Embed drafts in batches and store them in one transaction.
@@ -467,9 +467,8 @@ class MemoryStore:
             allow_duplicates: Store a fact also if it is known; otherwise the known one is confirmed and returned.
             replacing: For each draft the id of a fact that it holds instead of, or None; may be shorter.
             near: What counts as near, to tell of facts that a single new one may contradict; None tells of none.
-            together: Called with the returned memories and the passages of each draft inside the transaction, to write
-                what belongs with them: kept and undone with them. It may be called again, after what it wrote was
-                undone.
+            together: Called with the returned memories inside the transaction, to write what belongs with them: kept
+                and undone with them. It may be called again, after what it wrote was undone.
             known: Reads vectors that the store has of some of the texts, as for :meth:`write`.
 
         Returns:
@@ -489,7 +488,7 @@ class MemoryStore:
         if not prepared:
             if together is not None:
                 with self.ledger.transaction(*{draft.scope for draft in drafts}):
-                    together([], [])
+                    together([])
             return []
         pending = PendingDrafts(self.ledger, prepared, now)
         pending.replaced()  # what is wrong is refused before anything is embedded
@@ -504,7 +503,7 @@ class MemoryStore:
                 self.remove(list(self.ledger.present([each.memory.key for each in prepared])), event=None)
             memories = pending.store(passages, self.add, allow_duplicates=allow_duplicates)
             if together is not None:
-                together(memories, passages)
+                together(memories)
             if (request := under_way.get()) is not None:
                 request.note_made(memories)
                 request.quoted.update(MemoryKey(scope=prepared[0].memory.scope, id=each.id) for each in similar)

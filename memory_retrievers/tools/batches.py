@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from itertools import groupby
 from typing import Annotated, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -214,17 +215,17 @@ def _put_alike(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Do
     if batch.is_over_before(wanted[0].place):
         return
     try:
-        added = context.manager.add_with_vectors(
+        added = context.manager.add(
             [each.draft for each in wanted],
             allow_duplicates=allow_duplicates,
-            then=lambda added: check_known(context, [memory for memory, _ in added]),
+            then=partial(check_known, context),
         )
     except ValidationError:  # the host holds one of them back
         _put_singly(context, wanted, batch)
         return
-    for each, (memory, vector) in zip(wanted, added, strict=True):
+    for each, memory in zip(wanted, added, strict=True):
         is_new = memory.duplicate_of is None
-        made = auto_associate(context, memory, vector=vector) if each.item.auto_associate and is_new else []
+        made = auto_associate(context, memory) if each.item.auto_associate and is_new else []
         batch.done.append((each.place, Stored(memory=memory, is_new=is_new, associations=made)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -48,9 +48,6 @@ from memory_retrievers.tools.responses import (
     text_of,
 )
 from memory_retrievers.tools.tool import ToolContext, ToolOutput
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector
 
 MIN_SEMANTIC_COSINE: Final = 0.7
 AUTO_ASSOCIATIONS: Final = 10
@@ -216,17 +213,15 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
             return Stored(memory=confirmed, is_new=False, duplicates=analysis)
     made: list[Association] = []
 
-    def associate(added: list[tuple[SemanticMemory, Vector | None]]) -> None:
-        ((memory, vector),) = added
+    def associate(added: list[SemanticMemory]) -> None:
+        (memory,) = added
         check_known(context, [memory])
         if item.auto_associate and memory.duplicate_of is None:
             is_as_compared = memory.embedding_text == draft.embedding_text  # the host may have changed it
             nearest = analysis.nearest if is_as_compared else None
-            made[:] = auto_associate(context, memory, vector=vector, nearest=nearest)
+            made[:] = auto_associate(context, memory, nearest=nearest)
 
-    ((memory, _),) = context.manager.add_with_vectors(
-        [draft], allow_duplicates=allow_duplicates, replacing=[replaces], then=associate
-    )
+    (memory,) = context.manager.add([draft], allow_duplicates=allow_duplicates, replacing=[replaces], then=associate)
     return Stored(memory=memory, is_new=memory.duplicate_of is None, associations=made, duplicates=analysis)
 
 
@@ -286,18 +281,13 @@ def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Sto
 
 
 def auto_associate(
-    context: ToolContext,
-    memory: AnyMemory,
-    *,
-    vector: Vector | None = None,
-    nearest: Sequence[FoundMemory] | None = None,
+    context: ToolContext, memory: AnyMemory, *, nearest: Sequence[FoundMemory] | None = None
 ) -> list[Association]:
     """Associate a memory with the nearest of its scope: at most ten, of cosine 0.7 or more, itself excluded.
 
     Args:
         context: The memory to write to, and the scope of the call.
         memory: The stored memory.
-        vector: Its stored vector, shape (d,), where that is known; None embeds it anew.
         nearest: What its scope holds that is nearest, where that was looked for; None searches.
 
     Returns:
@@ -312,7 +302,6 @@ def auto_associate(
             MemoryFilter(scope=memory.scope, kinds=context.seen),
             top_k=AUTO_ASSOCIATIONS + 1,  # it finds itself
             min_similarity=MIN_SEMANTIC_COSINE,
-            vector=vector,
         )
     own, now = memory.key, manager.now()
     found = [

@@ -45,7 +45,7 @@ from memory_retrievers.tools.manager.importance import Importance
 from memory_retrievers.tools.manager.search import open_memories, search
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.selection import NewPassage, Vector, Vectors
+    from memory_retrievers.models.selection import Vectors
     from memory_retrievers.storage.options import ResolvedOptions
 
 
@@ -175,9 +175,7 @@ class MemoryManager:
         shown = self._retrieval if self._retrieval.searches_open else None
         return search(self._store, request, settings=self.settings, retrieval=shown)
 
-    def like(
-        self, text: str, filter: MemoryFilter, *, top_k: int, min_similarity: float = 0.0, vector: Vector | None = None
-    ) -> list[FoundMemory]:
+    def like(self, text: str, filter: MemoryFilter, *, top_k: int, min_similarity: float = 0.0) -> list[FoundMemory]:
         """The memories nearest to a text as long as a memory may be: it is compared whole, as it would be stored.
 
         Args:
@@ -185,14 +183,13 @@ class MemoryManager:
             filter: The memories to search among.
             top_k: The most hits to return, 1 to 1,000.
             min_similarity: The least similarity of a hit, 0 to 1.
-            vector: Its vector as it would be stored, shape (d,), where that is known; None embeds it.
         """
         request = SearchRequest(text, filter, top_k=top_k, min_similarity=min_similarity)
 
-        def near(vectors: Sequence[Vector] | Vectors) -> list[FoundMemory]:
+        def near(vectors: Vectors) -> list[FoundMemory]:
             return search(self._store, request, settings=self.settings, vector=vectors[0])
 
-        return self._store.search_texts([storable(text)], near) if vector is None else near([vector])
+        return self._store.search_texts([storable(text)], near)
 
     def nearest_facts(self, vector: Sequence[float], filter: MemoryFilter, *, top_k: int) -> list[SemanticMemory]:
         """The facts whose vectors have the largest cosine with one, the largest first; words do not count.
@@ -289,20 +286,16 @@ class MemoryManager:
                     yield found
                     return
 
-    def add(self, drafts: Sequence[Draft], *, replace: bool = False) -> list[SemanticMemory]:
-        """Store drafts as :meth:`add_with_vectors` does, and give the facts alone, complete, in the order given."""
-        return [memory for memory, _ in self.add_with_vectors(drafts, replace=replace)]
-
-    def add_with_vectors(
+    def add(
         self,
         drafts: Sequence[Draft],
         *,
         replace: bool = False,
         allow_duplicates: bool = True,
         replacing: Sequence[str | None] = (),
-        then: Callable[[list[tuple[SemanticMemory, Vector | None]]], None] = lambda _: None,
-    ) -> list[tuple[SemanticMemory, Vector | None]]:
-        """Store drafts in one transaction: all or none; each fact with its unit vector, shape (d,), if it is searched.
+        then: Callable[[list[SemanticMemory]], None] = lambda _: None,
+    ) -> list[SemanticMemory]:
+        """Store drafts in one transaction, all or none, and give the facts alone, complete, in the order given.
 
         Args:
             drafts: What to store, with whatever ids and times they bring; their texts are embedded in batches.
@@ -312,28 +305,22 @@ class MemoryManager:
             replacing: For each draft the id of a fact that it holds instead of, or None; may be shorter.
             then: Called with the result inside the transaction, and again if that was undone.
         """
-        timed = [self._timed(draft) for draft in drafts]
-        added: list[tuple[SemanticMemory, Vector | None]] = []
 
-        def all_admitted(memories: list[AnyMemory], passages: list[list[NewPassage]]) -> None:
+        def all_admitted(memories: list[AnyMemory]) -> None:
             if len(memories) < len(drafts):
                 raise ValidationError("before_store has held this back; nothing was stored")
-            vectors = [its_passages[0].vector if its_passages else None for its_passages in passages]
-            stored = zip(memories, vectors, strict=True)
-            added[:] = [(memory, vector) for memory, vector in stored if isinstance(memory, SemanticMemory)]
-            then(added)
+            then([memory for memory in memories if isinstance(memory, SemanticMemory)])
 
         with self._writing() as store:
             stored = store.put(
-                timed,
+                [self._timed(draft) for draft in drafts],
                 replace=replace,
                 allow_duplicates=allow_duplicates,
                 replacing=replacing,
                 near=None if allow_duplicates else self.ingestion,
                 together=all_admitted,
             )
-        facts = (fact for fact in stored if isinstance(fact, SemanticMemory))
-        return [(fact, vector) for fact, (_, vector) in zip(facts, added, strict=True)]
+        return [fact for fact in stored if isinstance(fact, SemanticMemory)]
 
     def confirm(self, fact: SemanticMemory, draft: SemanticDraft) -> SemanticMemory | None:
         """Confirm a known fact by a draft that states it again, and return it; None if it no longer holds."""

@@ -71,16 +71,13 @@ def test_similarity_is_the_cosine_and_never_below_nought(axes, draft):
     assert [hit.score for hit in found.values()] == [hit.similarity for hit in found.values()]
 
 
-def test_what_is_near_to_a_stored_memory_is_found_by_its_text_or_its_vector(axes, draft):
+def test_what_is_near_to_a_stored_memory_is_found_by_its_text(axes, draft):
     near, far, behind = axes.add([draft("near"), draft("far"), draft("behind")])
     found = axes.like(near.embedding_text, WHERE, top_k=2)
     assert [hit.memory for hit in found] == [near, far]
     assert round(found[0].similarity, 4) == 1.0
-    of_near, of_behind = axes.vectors_of([near, behind])
-    assert axes.like("whatever it says", WHERE, top_k=2, vector=of_near) == found
-    assert [hit.memory.id for hit in axes.like("behind", WHERE, top_k=10, min_similarity=0.5, vector=of_behind)] == [
-        behind.id
-    ]
+    of_behind = axes.like(behind.embedding_text, WHERE, top_k=10, min_similarity=0.5)
+    assert [hit.memory.id for hit in of_behind] == [behind.id]
 
 
 def test_the_older_similarity_is_an_option(clock, draft):
