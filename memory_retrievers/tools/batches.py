@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from itertools import groupby
 from typing import Annotated, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -214,13 +213,12 @@ def _put(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -
 def _put_alike(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done], *, allow_duplicates: bool) -> None:
     if batch.is_over_before(wanted[0].place):
         return
+    drafts = [each.draft for each in wanted]
     try:
-        added = context.manager.add(
-            [each.draft for each in wanted],
-            allow_duplicates=allow_duplicates,
-            then=partial(check_known, context),
-        )
-    except ValidationError:  # the host holds one of them back
+        with context.manager.transaction(*{draft.scope for draft in drafts}):
+            added = context.manager.add(drafts, allow_duplicates=allow_duplicates)
+            check_known(context, added)
+    except ValidationError:  # the host holds one of them back, or a known one has no room
         _put_singly(context, wanted, batch)
         return
     for each, memory in zip(wanted, added, strict=True):
@@ -234,7 +232,8 @@ def _put_singly(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_D
         if batch.is_over_before(each.place):
             return
         try:
-            batch.done.append((each.place, store_one(context, each.item, each.draft)))
+            with context.manager.transaction(each.draft.scope):
+                batch.done.append((each.place, store_one(context, each.item, each.draft)))
         except (NotFoundError, ValidationError) as error:
             batch.fail(each.place, error)
 

@@ -185,7 +185,7 @@ def draft_of(context: ToolContext, item: StoreItem) -> SemanticDraft:
 
 
 def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> Stored:
-    """Look for duplicates, then store and associate in one transaction, so that all of it is kept or none.
+    """Look for duplicates, then store and associate; inside a transaction, so that all of it is kept or none.
 
     Args:
         context: The memory to store in, and the scope of the call.
@@ -211,18 +211,13 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
         check_limits(context.manager.settings, tags=tags, metadata={**known.metadata, **draft.metadata})
         if (confirmed := context.manager.confirm(known, draft)) is not None:
             return Stored(memory=confirmed, is_new=False, duplicates=analysis)
-    made: list[Association] = []
-
-    def associate(added: list[SemanticMemory]) -> None:
-        (memory,) = added
-        check_known(context, [memory])
-        if item.auto_associate and memory.duplicate_of is None:
-            is_as_compared = memory.embedding_text == draft.embedding_text  # the host may have changed it
-            nearest = analysis.nearest if is_as_compared else None
-            made[:] = auto_associate(context, memory, nearest=nearest)
-
-    (memory,) = context.manager.add([draft], allow_duplicates=allow_duplicates, replacing=[replaces], then=associate)
-    return Stored(memory=memory, is_new=memory.duplicate_of is None, associations=made, duplicates=analysis)
+    (memory,) = context.manager.add([draft], allow_duplicates=allow_duplicates, replacing=[replaces])
+    check_known(context, [memory])
+    is_new, made = memory.duplicate_of is None, list[Association]()
+    if item.auto_associate and is_new:
+        is_as_compared = memory.embedding_text == draft.embedding_text  # the host may have changed it
+        made = auto_associate(context, memory, nearest=analysis.nearest if is_as_compared else None)
+    return Stored(memory=memory, is_new=is_new, associations=made, duplicates=analysis)
 
 
 def _replaced_id(context: ToolContext, given: str, draft: SemanticDraft) -> str:

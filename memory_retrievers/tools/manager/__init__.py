@@ -293,7 +293,6 @@ class MemoryManager:
         replace: bool = False,
         allow_duplicates: bool = True,
         replacing: Sequence[str | None] = (),
-        then: Callable[[list[SemanticMemory]], None] = lambda _: None,
     ) -> list[SemanticMemory]:
         """Store drafts in one transaction, all or none, and give the facts alone, complete, in the order given.
 
@@ -303,13 +302,11 @@ class MemoryManager:
             allow_duplicates: Store a fact also if it is known; otherwise the known one is confirmed, and a single new
                 one says what it may contradict.
             replacing: For each draft the id of a fact that it holds instead of, or None; may be shorter.
-            then: Called with the result inside the transaction, and again if that was undone.
         """
 
         def all_admitted(memories: list[AnyMemory]) -> None:
             if len(memories) < len(drafts):
                 raise ValidationError("before_store has held this back; nothing was stored")
-            then([memory for memory in memories if isinstance(memory, SemanticMemory)])
 
         with self._writing() as store:
             stored = store.put(
