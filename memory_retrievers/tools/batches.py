@@ -222,9 +222,8 @@ def _put_alike(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Do
         _put_singly(context, wanted, batch)
         return
     for each, memory in zip(wanted, added, strict=True):
-        is_new = memory.duplicate_of is None
-        made = auto_associate(context, memory) if each.item.auto_associate and is_new else []
-        batch.done.append((each.place, Stored(memory=memory, is_new=is_new, associations=made)))
+        made = auto_associate(context, memory) if each.item.auto_associate and memory.duplicate_of is None else []
+        batch.done.append((each.place, Stored(memory=memory, associations=made)))
 
 
 def _put_singly(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
@@ -239,8 +238,8 @@ def _put_singly(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_D
 
 
 def _stored(context: ToolContext, arguments: MemoryBatchStoreArguments, batch: Batch[_Done]) -> ToolOutput:
-    new = [stored for _, stored in batch.done if stored.is_new]
-    known = [{"index": place, "duplicate_of": stored.memory.id} for place, stored in batch.done if not stored.is_new]
+    new = [stored for _, stored in batch.done if stored.memory.duplicate_of is None]
+    known = [{"index": at, "duplicate_of": each.memory.id} for at, each in batch.done if each.memory.duplicate_of]
     answer: JsonObject = {
         "success": not batch.errors,
         "stored_count": len(new),

@@ -142,8 +142,7 @@ class DuplicateAnalysis:
 class Stored:
     """Outcome of storing an item."""
 
-    memory: SemanticMemory  # the memory, new or found
-    is_new: bool = True  # whether it was stored now
+    memory: SemanticMemory  # the memory, new, or with its id as ``duplicate_of`` if it was known
     associations: Sequence[Association] = ()  # those that were made
     duplicates: DuplicateAnalysis = field(default_factory=DuplicateAnalysis)  # what was looked for beforehand
 
@@ -210,14 +209,14 @@ def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> St
         tags = tuple(dict.fromkeys((*known.tags, *draft.tags)))
         check_limits(context.manager.settings, tags=tags, metadata={**known.metadata, **draft.metadata})
         if (confirmed := context.manager.confirm(known, draft)) is not None:
-            return Stored(memory=confirmed, is_new=False, duplicates=analysis)
+            return Stored(memory=confirmed, duplicates=analysis)
     (memory,) = context.manager.add([draft], allow_duplicates=allow_duplicates, replacing=[replaces])
     check_known(context, [memory])
-    is_new, made = memory.duplicate_of is None, list[Association]()
-    if item.auto_associate and is_new:
+    made: list[Association] = []
+    if item.auto_associate and memory.duplicate_of is None:
         is_as_compared = memory.embedding_text == draft.embedding_text  # the host may have changed it
         made = auto_associate(context, memory, nearest=analysis.nearest if is_as_compared else None)
-    return Stored(memory=memory, is_new=is_new, associations=made, duplicates=analysis)
+    return Stored(memory=memory, associations=made, duplicates=analysis)
 
 
 def _replaced_id(context: ToolContext, given: str, draft: SemanticDraft) -> str:
@@ -238,8 +237,7 @@ def check_known(context: ToolContext, memories: Sequence[SemanticMemory]) -> Non
 
 
 def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Stored) -> ToolOutput:
-    memory = stored.memory
-    duplicate_of = None if stored.is_new else memory.id
+    memory, duplicate_of = stored.memory, stored.memory.duplicate_of
     hint = UPDATE_HINT if "replaces" in arguments.hidden else NEAR_HINT
     brief: JsonObject = {
         "id": memory.id,
