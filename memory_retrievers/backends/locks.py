@@ -282,17 +282,21 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_abandon_all)
 
 
+def _taken(descriptor: int, *, shared: bool = False) -> bool:
+    try:
+        _try(descriptor, shared=shared)
+    except OSError as error:
+        if error.errno in _HELD:
+            return False
+        raise
+    return True
+
+
 if sys.platform == "win32":  # pragma: no cover - one of both is there
 
-    def _taken(descriptor: int, *, shared: bool = False) -> bool:  # noqa: ARG001 - there is one kind
-        try:
-            os.lseek(descriptor, _BEYOND, os.SEEK_SET)
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError as error:
-            if error.errno in _HELD:
-                return False
-            raise
-        return True
+    def _try(descriptor: int, *, shared: bool) -> None:  # noqa: ARG001 - there is one kind
+        os.lseek(descriptor, _BEYOND, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
     def _wait_for(descriptor: int) -> None:
         while not _taken(descriptor):
@@ -304,14 +308,8 @@ if sys.platform == "win32":  # pragma: no cover - one of both is there
 
 else:
 
-    def _taken(descriptor: int, *, shared: bool = False) -> bool:
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in _HELD:
-                return False
-            raise
-        return True
+    def _try(descriptor: int, *, shared: bool) -> None:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
     def _wait_for(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
