@@ -225,7 +225,7 @@ def restore(store: MemoryStore, record: Record) -> str:
         case StoredMemory():
             store.add([record.memory], [record.passages], event=None)
         case FactVersion():
-            ledger.facts.restore([record])
+            kept = ledger.facts.restore(record)
         case StoredQueue():
             kept = ledger.conversations.restore(record)
         case PendingReview():
@@ -256,7 +256,7 @@ class _Words(NamedTuple):
 
 _TYPES: Final[Mapping[type[Record], _Words]] = {
     StoredMemory: _Words("memories"),
-    FactVersion: _Words("versions"),
+    FactVersion: _Words("versions", "", "is a version of a fact whose fact no line before holds"),
     StoredQueue: _Words("queues", "the queue", "queue has no message, or one that waits in its scope already"),
     PendingReview: _Words("pending_reviews", "a pending review"),
     ReviewJob: _Words("review_jobs", "a review under way"),

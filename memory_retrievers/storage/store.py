@@ -579,7 +579,7 @@ class MemoryStore:
         restored = {revision.key for revision in revisions if revision.restores}
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory] | None:
-            if any(self.ledger.get(scope=key.scope, id=key.id) != before[key] for key in moved):
+            if self.ledger.read(moved) != {key: before[key] for key in moved}:
                 return None
             for key, its_passages in zip(moved, passages, strict=True):
                 if key in superseded:
@@ -694,8 +694,10 @@ class MemoryStore:
                         f"this was said in {len(keys)} episodes, and at most {_RETOLD_TOGETHER} are changed at once: "
                         "name fewer messages, by those of a result, which have their time"
                     )
-                gone = [key for key in keys if count[key.id] == len(telling[key.id]) or self._has_expired(key)]
-                left = [key for key in keys if key not in gone]
+                there, now = self.ledger.read(keys), self.now()
+                held = [key for key in keys if key in there and not there[key].has_expired(now)]
+                left = [key for key in held if count[key.id] < len(telling[key.id])]
+                gone = [key for key in keys if key not in left]
                 derived = [self.ledger.overview.derived(scope, id=key.id, limit=MAX_PAGE) for key in keys]
                 without = partial(_without, is_meant=is_meant, retold=retold)
                 changed_episodes = self.update_many([Revision(key, without) for key in left])
@@ -715,10 +717,6 @@ class MemoryStore:
             return self.attempt(forgotten)
         finally:
             self.open_episodes.clear()
-
-    def _has_expired(self, key: MemoryKey) -> bool:
-        memory = self.ledger.get(scope=key.scope, id=key.id)
-        return memory is None or memory.has_expired(self.now())
 
     def erase_messages(self, *, before: datetime) -> int:
         """Delete the messages, and their passages, of episodes that ended before a time; returns how many had any."""

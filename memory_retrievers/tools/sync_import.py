@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from itertools import chain, count
 
-from memory_retrievers.backends.sql.rows import ids_by_scope
+from memory_retrievers.backends.sql.connection import ids_by_scope
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Draft, EpisodicMemory, JsonObject, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import storable

@@ -3,12 +3,14 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import timedelta
 
 import numpy as np
 import pytest
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends.sql import snapshots
+from memory_retrievers.models.management import Association, AssociationType, AuditEntry, AuditType, MemoryFilter
 from memory_retrievers.models.selection import Embedded
 from memory_retrievers.testing import HashEmbedder, inside
 
@@ -181,3 +183,47 @@ def test_nor_of_one_in_a_transaction_that_has_not_locked_its_scope(filled, monke
         assert all_of(filled) == there
     assert len(said) > MOST
     assert all_of(filled) == there
+
+
+def keys_of(memory):
+    return [each.key for each in memory.manager.select(MemoryFilter(scope=SCOPE, kinds="all"))]
+
+
+def test_ten_associations_are_stored_by_few_statements(filled, monkeypatch):
+    it, *others = keys_of(filled)
+    edges = [
+        Association(
+            source=it,
+            target=other,
+            type=AssociationType.SIMILAR,
+            strength=0.5,
+            auto_generated=True,
+            created_at=filled.now(),
+        )
+        for other in others
+    ]
+    with statements(filled, monkeypatch) as said:
+        assert filled.manager.associate(edges) == len(edges) > 9
+    assert len([each for each in said if each.startswith(("SELECT", "INSERT"))]) <= 5, said
+
+
+def test_accesses_of_ten_memories_are_looked_up_and_spaced_at_once(filled, monkeypatch):
+    now, keys = filled.now(), keys_of(filled)[:10]
+    entries = [AuditEntry(memory=key, type=AuditType.SEARCH, at=now, old=0.1, new=0.2) for key in keys]
+    with statements(filled, monkeypatch) as said:
+        assert inside(filled).ledger.management.note(entries, spacing=timedelta(seconds=9)) == len(keys) == 10
+        assert inside(filled).ledger.management.note(entries, spacing=timedelta(seconds=9)) == 0
+    assert len([each for each in said if each.startswith("SELECT")]) <= 4, said
+
+
+def test_a_page_of_a_wide_tree_is_two_statements(filled, monkeypatch):
+    filled.remember_many([{"scope": f"boat/{n:03}/crew", "fact": "It has three oars"} for n in range(60)])
+    filled.remember_many([{"scope": f"boat/{n:03}", "fact": "It has two oars"} for n in range(0, 60, 2)])
+    overview = inside(filled).ledger.overview
+    with statements(filled, monkeypatch) as said:
+        page = overview.children("boat", after=None, limit=30)
+    assert [(each.scope, each.facts, each.below) for each in page] == [
+        (f"boat/{n:03}", 1 - n % 2, 1) for n in range(30)
+    ]
+    assert len([each for each in said if each.startswith("SELECT")]) <= 4, said
+    assert [each.scope for each in overview.children("boat", after="boat/029", limit=2)] == ["boat/030", "boat/031"]

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from memory_retrievers.errors import READ_ONLY, ConfigurationError
+from memory_retrievers.models import MemoryKey
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.snapshot import ScopeSnapshot
-    from memory_retrievers.models import Kind, MemoryKey
+    from memory_retrievers.models import Kind
     from memory_retrievers.models.selection import Vector, Vectors
     from memory_retrievers.models.storage import OpenPlace
 
@@ -309,23 +310,47 @@ def scope_id_of(connection: Connection, scope: str) -> int:
     return int(scope_id)
 
 
-def place_of(connection: Connection, key: MemoryKey) -> tuple[int, int] | None:
-    """Return the row ids of a memory's scope and of itself; None if it is not there."""
-    found = connection.execute(f"SELECT scope_id, row FROM memories WHERE {OF_KEY}", (key.scope, key.id)).fetchone()
-    return None if found is None else (found[0], found[1])
+def ids_by_scope(keys: Iterable[MemoryKey]) -> dict[str, list[str]]:
+    """The ids of memories by their scopes."""
+    by_scope: dict[str, list[str]] = {}
+    for key in keys:
+        by_scope.setdefault(key.scope, []).append(key.id)
+    return by_scope
 
 
-def insert(connection: Connection, table: str, values: Mapping[str, object], *, scope_id: int) -> None:
-    """Insert a row that belongs to a scope.
+class Place(NamedTuple):
+    """Where a memory stands in the tables."""
+
+    scope_id: int  # row id of its scope
+    row: int  # its own row id
+    kind: str  # its kind
+    updated_at: int  # when it has changed last, in microseconds since 1970
+
+
+def places_of(connection: Connection, keys: Iterable[MemoryKey]) -> dict[MemoryKey, Place]:
+    """Find the memories that are there."""
+    dialect = connection.dialect
+    sql = f"SELECT id, {', '.join(Place._fields)} FROM memories WHERE {OF_SCOPE} AND {dialect.among('id', ':ids')}"
+    return {
+        MemoryKey(scope=scope, id=its_id): Place(*place)
+        for scope, ids in ids_by_scope(keys).items()
+        for its_id, *place in connection.execute(sql, {"scope": scope, "ids": dialect.listed(ids)})
+    }
+
+
+def insert(connection: Connection, table: str, rows: Sequence[tuple[int, Mapping[str, object]]]) -> None:
+    """Insert rows that belong to scopes.
 
     Args:
         connection: A connection in a write transaction.
         table: Name of the table.
-        values: Values by column.
-        scope_id: Row id of the scope; stored only where the dialect keys tables by scope.
+        rows: For each the row id of its scope, stored only where the dialect keys tables by scope, and its values by
+            column; all have the same columns.
     """
-    row = {"scope_id": scope_id, **values} if connection.dialect.keyed_by_scope else values
-    connection.execute(insertion(table, row), tuple(row.values()))
+    if connection.dialect.keyed_by_scope:
+        rows = [(scope_id, {"scope_id": scope_id, **values}) for scope_id, values in rows]
+    for _, first in rows[:1]:
+        connection.executemany(insertion(table, first), [tuple(values.values()) for _, values in rows])
 
 
 def insertion(table: str, columns: Collection[str]) -> str:

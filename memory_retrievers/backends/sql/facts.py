@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memory_retrievers.backends.snapshot import finite
 from memory_retrievers.backends.sql import selection as where
-from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Part, Whole, insert
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Part, Whole, insert, places_of
 from memory_retrievers.backends.sql.rows import (
     Plan,
     decode_category,
@@ -24,7 +24,6 @@ from memory_retrievers.backends.sql.rows import (
     memory_query,
     readable,
 )
-from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import (
     AnyMemory,
     ContentType,
@@ -242,23 +241,17 @@ class SQLFacts(Part):
             {**where.parameters(self.dialect, selection), "after": after, "page": PAGE},
         )
 
-    def restore(self, versions: Sequence[FactVersion]) -> None:
-        """Store former versions of facts that are there, as they are.
-
-        Raises:
-            ValidationError: A fact is not there; nothing was stored.
-        """
-        with self.database.write(*{version.scope for version in versions}) as connection:
-            for version in versions:
-                place = connection.execute(
-                    f"SELECT m.scope_id, m.row FROM memories m WHERE m.{OF_SCOPE} AND m.id = :id AND kind = 'semantic'",
-                    {"scope": version.scope, "id": version.id},
-                ).fetchone()
-                if place is None:
-                    raise ValidationError("this is a version of a fact whose fact no line before holds")
-                vector = None if version.vector is None else self.dialect.vector(version.vector)
-                values = {"memory": place[1], **_VERSION.encoded(version), "vector": vector}
-                insert(connection, "fact_versions", values, scope_id=place[0])
+    def restore(self, version: FactVersion) -> bool:
+        """Store a former version of a fact as it is; False if the fact is not there."""
+        key = MemoryKey(scope=version.scope, id=version.id)
+        with self.database.write(version.scope) as connection:
+            place = places_of(connection, [key]).get(key)
+            if place is None or place.kind != Kind.SEMANTIC:
+                return False
+            vector = None if version.vector is None else self.dialect.vector(version.vector)
+            values = {"memory": place.row, **_VERSION.encoded(version), "vector": vector}
+            insert(connection, "fact_versions", [(place.scope_id, values)])
+            return True
 
     def without_new_vector(self, *, limit: int) -> dict[int, str]:
         """List versions whose vector has not been made anew yet: what is embedded, by their ids."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from memory_retrievers.backends.sql.connection import OF_KEY, Dialect, Part, scope_id_of
+from memory_retrievers.backends.sql.connection import OF_KEY, Dialect, Part, ids_by_scope, scope_id_of
 from memory_retrievers.backends.sql.memories import insert_passages, overwrite_row
-from memory_retrievers.backends.sql.rows import BELOW, below, encode, encode_json, encode_time, ids_by_scope, readable
+from memory_retrievers.backends.sql.rows import BELOW, below, encode, encode_json, encode_time, readable
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import moment

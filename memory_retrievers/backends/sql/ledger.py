@@ -31,7 +31,7 @@ from memory_retrievers.backends.sql.overview import SQLOverview
 from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.sql.removal import forget_empty_scopes
 from memory_retrievers.backends.sql.requests import ADD_NOTE, SQLRequests
-from memory_retrievers.backends.sql.rows import BELOW, below, encode_time, ids_by_scope
+from memory_retrievers.backends.sql.rows import BELOW, below, encode_time
 from memory_retrievers.backends.sql.snapshots import Snapshots, state_of
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
 from memory_retrievers.models.contents import Contents, VerificationReport
@@ -81,17 +81,6 @@ class SQLLedger(StoredRecords, StoredPassages):
             yield
         if len(scopes) == 1:
             self.snapshots.grow(scopes[0])
-
-    def present(self, keys: Sequence[MemoryKey]) -> set[MemoryKey]:
-        """Return the memories that exist, whatever their state."""
-        sql = f"""SELECT id FROM memories WHERE {OF_SCOPE}
-            AND {self.dialect.among("id", ":ids")}"""
-        with self.database.reading():
-            return {
-                MemoryKey(scope=scope, id=its_id)
-                for scope, ids in ids_by_scope(keys).items()
-                for its_id in self.column(sql, {"scope": scope, "ids": self.dialect.listed(ids)})
-            }
 
     def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
         """Store memories, each with its passages.
@@ -166,8 +155,7 @@ class SQLLedger(StoredRecords, StoredPassages):
         characters of a scope without scenes.
         """
         with self.database.write(*{each for key in keys for each in scopes.lineage(key.scope)}) as connection:
-            by_scope = ids_by_scope(keys).items()
-            return sum(removal.remove_all(connection, scope=scope, ids=ids) for scope, ids in by_scope)
+            return removal.remove_all(connection, keys)
 
     def remove_scope(self, scope: str, *, include_child_scopes: bool) -> int:
         """Delete everything in a scope, its queue and its name; returns the number of memories."""

@@ -16,22 +16,20 @@ from memory_retrievers.backends.sql.connection import (
     Dialect,
     Part,
     Whole,
+    ids_by_scope,
     insert,
     joining,
     one,
-    place_of,
+    places_of,
     scope_id_of,
 )
-from memory_retrievers.backends.sql.rows import BELOW, Plan, below, encode_time, ids_by_scope, load
+from memory_retrievers.backends.sql.rows import BELOW, Plan, below, encode_time, load
 from memory_retrievers.errors import NotFoundError, ValidationError
 from memory_retrievers.models import AnyMemory, Kind, MemoryKey
-from memory_retrievers.models.fields import moment
+from memory_retrievers.models.fields import MICROSECOND, moment
 from memory_retrievers.models.management import Association, AssociationType, AuditEntry, AuditType, MemoryFilter
 
-_ROW: Final = """(SELECT row FROM memories
-    WHERE scope_id = (SELECT id FROM scopes WHERE scope = :{end}_scope) AND id = :{end}_id)"""
-_SOURCE: Final = _ROW.format(end="source")
-_TARGET: Final = _ROW.format(end="target")
+_GIVEN: Final = "(SELECT row FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = :of) AND id = :id)"
 _FIELDS: Final = "a.type, a.strength, a.auto_generated, a.created_at"
 _ASSOCIATION: Final = Plan({"type": AssociationType, "strength": None, "auto_generated": bool, "created_at": moment})
 _ENTRY: Final = Plan({"type": AuditType, "at": moment, "old": None, "new": None, "reason": None})
@@ -170,33 +168,35 @@ class SQLManagement(Part):
 
         One that names a memory that is not there, or one memory twice, is left out. Gives how many pairs are new.
         """
-        ends = {end.scope for association in associations_ for end in (association.source, association.target)}
-        with joining(self.database, *ends) as connection:
-            return sum(self._associate(connection, association) for association in associations_)
-
-    def _associate(self, connection: Connection, association: Association) -> bool:
-        """Associate two memories; True if both are there, are two, and had no association before."""
-        values = {
-            "source_scope": association.source.scope,
-            "source_id": association.source.id,
-            "target_scope": association.target.scope,
-            "target_id": association.target.id,
-        }
-        fields = _ASSOCIATION.encoded(association)
-        fields["strength"] = min(1.0, max(0.0, association.strength))  # a cosine may be off by its rounding
-        asked = f"SELECT {_SOURCE}, {_TARGET}, (SELECT id FROM scopes WHERE scope = :source_scope)"
-        *ends, scope_id = connection.execute(asked, values).fetchone()
-        if None in ends or ends[0] == ends[1]:
-            return False
-        pair = {"first": min(ends), "second": max(ends)}
-        of_pair = f"{self.dialect.least}(source, target) = :first AND {self.dialect.greatest}(source, target) = :second"
-        known = one(connection, f"SELECT strength FROM associations WHERE {of_pair}", pair)
-        if known is not None and known >= fields["strength"]:
-            return False
-        if known is not None:
-            connection.execute(f"DELETE FROM associations WHERE {of_pair}", pair)
-        insert(connection, "associations", {"source": ends[0], "target": ends[1], **fields}, scope_id=scope_id)
-        return known is None
+        ends = {end for association in associations_ for end in (association.source, association.target)}
+        least, greatest = (f"{end}(source, target)" for end in (self.dialect.least, self.dialect.greatest))
+        with joining(self.database, *{end.scope for end in ends}) as connection:
+            places = places_of(connection, ends)
+            asked: dict[tuple[int, int], dict[str, Any]] = {}
+            for each in associations_:
+                if each.source == each.target or not places.keys() >= {each.source, each.target}:
+                    continue
+                source, target = places[each.source].row, places[each.target].row
+                values = {"source": source, "target": target, **_ASSOCIATION.encoded(each)}
+                values["strength"] = min(1.0, max(0.0, each.strength))  # a cosine may be off by its rounding
+                best = asked.setdefault((min(source, target), max(source, target)), values)
+                if best["strength"] < values["strength"]:
+                    best.update(values)
+            found = connection.execute(
+                f"""SELECT {least}, {greatest}, strength FROM associations
+                WHERE {self.dialect.among(least, ":first")} AND {self.dialect.among(greatest, ":second")}""",
+                {
+                    end: self.dialect.listed([pair[place] for pair in asked])
+                    for place, end in enumerate(("first", "second"))
+                },
+            )
+            known = {(first, second): strength for first, second, strength in found}
+            stronger = [pair for pair, values in asked.items() if known.get(pair, -1.0) < values["strength"]]
+            weaker = [pair for pair in stronger if pair in known]
+            connection.executemany(f"DELETE FROM associations WHERE {least} = ? AND {greatest} = ?", weaker)
+            scope_ids = {place.row: place.scope_id for place in places.values()}
+            insert(connection, "associations", [(scope_ids[asked[pair]["source"]], asked[pair]) for pair in stronger])
+        return len(stronger) - len(weaker)
 
     def associations(
         self, key: MemoryKey, *, within: str, now: datetime, limit: int | None = None
@@ -212,13 +212,13 @@ class SQLManagement(Part):
         ends = [
             f"""SELECT {_FIELDS}, a.{its} = a.source AS is_source, s.scope AS scope, m.id AS id
             FROM associations a JOIN memories m ON m.row = a.{other} JOIN scopes s ON s.id = m.scope_id
-            WHERE a.{its} = {_SOURCE} AND {BELOW} AND m.invalid_at IS NULL AND {where.NOT_EXPIRED}"""
+            WHERE a.{its} = {_GIVEN} AND {BELOW} AND m.invalid_at IS NULL AND {where.NOT_EXPIRED}"""
             for its, other in (("source", "target"), ("target", "source"))
         ]
         found = self.query(
             f"SELECT * FROM ({' UNION ALL '.join(ends)}) AS ends ORDER BY strength DESC, created_at DESC, id, scope"
             f"{'' if limit is None else ' LIMIT :limit'}",
-            {"source_scope": key.scope, "source_id": key.id, "now": encode_time(now), "limit": limit, **below(within)},
+            {"of": key.scope, "id": key.id, "now": encode_time(now), "limit": limit, **below(within)},
         )
         return [_oriented(key, row) for row in found]
 
@@ -227,21 +227,26 @@ class SQLManagement(Part):
 
         One that follows another of the same memory and type by less than ``spacing`` is skipped.
         """
-        appended = 0
         with self.database.write(*{entry.memory.scope for entry in entries}) as connection:
+            places = places_of(connection, {entry.memory for entry in entries})
+            last: dict[tuple[int, str], int] = {}
+            if spacing is not None:
+                noted = connection.execute(
+                    f"""SELECT memory, type, max(at) FROM audit WHERE {self.dialect.among("memory", ":rows")}
+                    GROUP BY memory, type""",
+                    {"rows": self.dialect.listed([place.row for place in places.values()])},
+                )
+                last = {(row, type): at for row, type, at in noted}  # noqa: A001
+            appended = []
             for entry in entries:
-                place = place_of(connection, entry.memory)
-                if place is None:
-                    continue
-                scope_id, memory = place
-                if spacing is not None:
-                    since = encode_time(entry.at - spacing)
-                    noted = "SELECT 1 FROM audit WHERE memory = ? AND type = ? AND at > ? LIMIT 1"
-                    if one(connection, noted, (memory, entry.type, since)) is not None:
-                        continue
-                insert(connection, "audit", {"memory": memory, **_ENTRY.encoded(entry)}, scope_id=scope_id)
-                appended += 1
-        return appended
+                if (place := places.get(entry.memory)) is not None:
+                    values = {"memory": place.row, **_ENTRY.encoded(entry)}
+                    before = last.get((place.row, entry.type))
+                    if spacing is None or before is None or values["at"] - before >= spacing // MICROSECOND:
+                        last[place.row, entry.type] = values["at"]
+                        appended.append((place.scope_id, values))
+            insert(connection, "audit", appended)
+        return len(appended)
 
     def audit(self, key: MemoryKey) -> list[AuditEntry]:
         """List the audit entries of a memory, oldest first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
@@ -13,10 +13,11 @@ from memory_retrievers.backends.sql.connection import (
     OF_SCOPE,
     Connection,
     Dialect,
+    ids_by_scope,
     insert,
     insertion,
     one,
-    place_of,
+    places_of,
 )
 from memory_retrievers.backends.sql.rows import (
     StoredRows,
@@ -66,6 +67,18 @@ class StoredRecords(StoredRows):
         sql = f"{memory_query(self.dialect)} WHERE m.{OF_SCOPE} AND m.id = :id"
         rows = self.query(sql, {"scope": scope, "id": id})
         return memory_of(rows[0]) if rows else None
+
+    def read(self, keys: Iterable[MemoryKey]) -> dict[MemoryKey, AnyMemory]:
+        """Read the memories of these keys that are there, whatever their state."""
+        sql = f"{memory_query(self.dialect)} WHERE m.{OF_SCOPE} AND {self.dialect.among('m.id', ':ids')}"
+        asked = [{"scope": scope, "ids": self.dialect.listed(ids)} for scope, ids in ids_by_scope(keys).items()]
+        found = [memory_of(row) for values in asked for row in self.query(sql, values)]
+        return {memory.key: memory for memory in found}
+
+    def present(self, keys: Iterable[MemoryKey]) -> set[MemoryKey]:
+        """Return those of the keys that memories have, whatever their state."""
+        with self.database.read() as connection:
+            return {*places_of(connection, keys)}
 
     def _read(self, kind: type[MemoryT], condition: str, values: Mapping[str, object]) -> list[MemoryT]:
         rows = self.query(f"{memory_query(self.dialect)} WHERE {condition}", values)
@@ -236,7 +249,8 @@ def insert_memory(connection: Connection, memory: AnyMemory, *, scope_id: int) -
     if row is None:
         raise ValidationError(f"id {memory.id!r} is already taken in scope {memory.scope!r}; nothing was stored")
     if isinstance(memory, EpisodicMemory) and memory.messages:
-        insert(connection, "excerpts", {"memory": row, "messages": encode_messages(memory.messages)}, scope_id=scope_id)
+        messages = {"memory": row, "messages": encode_messages(memory.messages)}
+        insert(connection, "excerpts", [(scope_id, messages)])
     return scope_id, row
 
 
@@ -256,7 +270,8 @@ def overwrite_row(connection: Connection, memory: AnyMemory, *, place: tuple[int
 
 def row_of(connection: Connection, memory: AnyMemory) -> tuple[int, int]:
     """Return the ids of the scope and the row of a stored memory."""
-    return _found(place_of(connection, memory.key), memory)
+    place = places_of(connection, [memory.key]).get(memory.key)
+    return _found(None if place is None else place[:2], memory)
 
 
 def _found(place: tuple[int, int] | None, memory: AnyMemory) -> tuple[int, int]:

@@ -5,7 +5,7 @@ Each query reads only as many rows as it shows, or counts in the database, so it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -72,13 +72,12 @@ class SQLOverview(Part):
         """
         prefix = "" if under is None else f"{under}/"
         with self.database.read(snapshot=True) as connection:
-            names = _direct(connection, prefix, after=after, limit=limit)
-            return [_counted(connection, name) for name in names]
+            return _counted(connection, _direct(connection, prefix, after=after, limit=limit))
 
     def counts(self, scope: str) -> ScopeCounts:
         """Count what one scope holds itself, and the scopes below it."""
         with self.database.read() as connection:
-            return _counted(connection, scope)
+            return _counted(connection, [scope])[0]
 
     def page(self, listing: Listing, *, after: Position | None, limit: int) -> list[Listed]:
         """List memories by ``created_at``, then by id.
@@ -206,49 +205,50 @@ def _naming(dialect: Dialect) -> str:
     return f"m.{OF_SCOPE} AND ({' OR '.join(named)})"
 
 
-def _direct(connection: Connection, prefix: str, *, after: str | None, limit: int) -> Iterator[str]:
+def _direct(connection: Connection, prefix: str, *, after: str | None, limit: int) -> list[str]:
     """Scopes directly below a prefix, in the order in which the index first tells of each: itself, or one below it.
 
     What is below a scope need not follow it at once: ``a-b`` stands between ``a`` and ``a/b``.
     """
     end = f"{prefix[:-1]}0" if prefix else None
-    position, inclusive, given = prefix, True, 0
+    position, inclusive = prefix, True
     if after is not None:  # behind itself if it was listed itself, and behind all that is below it if not
         inclusive = not _is_scope(connection, after)
         position = scopes.child_range(after)[1] if inclusive else after
-    while given < limit:
-        found = one(
-            connection,
+    first, is_new = position, dict[str, bool]()
+    while True:
+        page = connection.execute(
             f"""SELECT scope FROM scopes WHERE scope {">=" if inclusive else ">"} :position
-            AND (CAST(:end AS TEXT) IS NULL OR scope < :end) ORDER BY scope LIMIT 1""",
-            {"position": position, "end": end},
-        )
-        if found is None:
-            return
-        child = prefix + found[len(prefix) :].partition("/")[0]
-        if found == child:
-            position, inclusive = child, False
-        else:
-            position, inclusive = scopes.child_range(child)[1], True
-            if _is_scope(connection, child):
-                continue  # it was listed when it came itself
-        given += 1
-        yield child
+            AND (CAST(:end AS TEXT) IS NULL OR scope < :end) ORDER BY scope LIMIT :limit""",
+            {"position": position, "end": end, "limit": limit},
+        ).fetchall()
+        for (found,) in page:
+            child = prefix + found[len(prefix) :].partition("/")[0]
+            if child not in is_new:  # one before the first was listed when it came itself, in an earlier page
+                is_new[child] = found == child or child > first or not _is_scope(connection, child)
+            position, inclusive = (child, False) if found == child else (scopes.child_range(child)[1], True)
+        listed = [child for child, is_listed in is_new.items() if is_listed]
+        if len(page) < limit or len(listed) >= limit:
+            return listed[:limit]
 
 
 def _is_scope(connection: Connection, name: str) -> bool:
     return one(connection, "SELECT 1 FROM scopes WHERE scope = ?", (name,)) is not None
 
 
-def _counted(connection: Connection, scope: str) -> ScopeCounts:
-    counts = connection.execute(
-        f"""SELECT (SELECT count(*) FROM memories WHERE {OF_SCOPE} AND kind = 'semantic' AND invalid_at IS NULL),
-        (SELECT count(*) FROM memories WHERE {OF_SCOPE} AND kind = 'episodic'),
-        (SELECT count(DISTINCT conversation) FROM queued_messages WHERE {OF_SCOPE}),
-        (SELECT count(*) FROM scopes WHERE scope >= :first AND scope < :behind)""",
-        below(scope),
+def _counted(connection: Connection, names: Sequence[str]) -> list[ScopeCounts]:
+    """Count what each of some scopes holds itself, in their order; they need hold nothing, and need not be there."""
+    found = connection.execute(
+        f"""SELECT asked.value,
+        (SELECT count(*) FROM memories m WHERE m.scope_id = s.id AND m.kind = 'semantic' AND m.invalid_at IS NULL),
+        (SELECT count(*) FROM memories m WHERE m.scope_id = s.id AND m.kind = 'episodic'),
+        (SELECT count(DISTINCT q.conversation) FROM queued_messages q WHERE q.scope_id = s.id),
+        (SELECT count(*) FROM scopes b WHERE b.scope >= asked.value || '/' AND b.scope < asked.value || '0')
+        FROM ({connection.dialect.items(":names")}) AS asked LEFT JOIN scopes s ON s.scope = asked.value""",
+        {"names": encode_json(names)},
     )
-    return ScopeCounts(scope, *map(int, counts.fetchone()))
+    counts = {name: ScopeCounts(name, *map(int, numbers)) for name, *numbers in found}
+    return [counts[name] for name in names]
 
 
 def _within(scope: str | None) -> str:

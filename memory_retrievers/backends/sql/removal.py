@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from memory_retrievers.backends.sql import characters, events
-from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, one
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, ids_by_scope, one
 from memory_retrievers.backends.sql.rows import BELOW, below, encode_json, encode_time, readable
 from memory_retrievers.models import MemoryKey, scopes
 from memory_retrievers.models.fields import moment
@@ -145,14 +145,12 @@ EMPTY_SCOPES: Final = """
 """A condition on a row of ``scopes``: it holds nothing but the log of what was forgotten."""
 
 
-def remove_all(connection: Connection, *, scope: str, ids: Sequence[str]) -> int:
-    """Delete memories of a scope, and their ids from everything that names them; returns how many existed.
+def remove_all(connection: Connection, keys: Sequence[MemoryKey]) -> int:
+    """Delete memories, and their ids from everything that names them; returns how many existed."""
+    return sum(_remove_all_of(connection, scope, ids) for scope, ids in ids_by_scope(keys).items())
 
-    Args:
-        connection: A connection in a write transaction.
-        scope: Scope of the memories.
-        ids: Their ids.
-    """
+
+def _remove_all_of(connection: Connection, scope: str, ids: Sequence[str]) -> int:
     scope_id = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,))
     drop_conversations(connection, scope, ids)
     removed = [id for id in ids if _remove_one(connection, scope_id, id)]  # noqa: A001

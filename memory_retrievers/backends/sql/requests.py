@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import groupby
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import uuid_utils
 
-from memory_retrievers.backends.sql.connection import OF_SCOPE, Part
+from memory_retrievers.backends.sql.connection import Part, places_of
 from memory_retrievers.models import AnyMemory, MemoryKey, SemanticMemory
 from memory_retrievers.models.fields import moment
 
@@ -160,25 +158,13 @@ def _value(connection: Connection, request: RequestUnderWay) -> str:
     changed: dict[int, int] = {}
     made = {key for key, _ in request.made}
     told = request.told
-    found = _rows(connection, told) if len(told) <= _MOST_QUOTED else {}
+    found = places_of(connection, told) if len(told) <= _MOST_QUOTED else {}
     if len(found) == len(told):  # of what is gone by now no answer is given again
-        rows = [(found[key][0], old) for key, old in request.made]
-        others = [row for key, (row, _) in found.items() if key not in made]
-        changed = dict(found.values())
+        rows = [(found[key].row, old) for key, old in request.made]
+        others = [place.row for key, place in found.items() if key not in made]
+        changed = {place.row: place.updated_at for place in found.values()}
     note = json.dumps([request.at, request.request, request.by, rows, others, [*changed.items()]])
     return f"{int(request.at):0{_TIME_DIGITS}}{note}"
-
-
-def _rows(connection: Connection, keys: Collection[MemoryKey]) -> dict[MemoryKey, tuple[int, int]]:
-    """The row ids of the memories that are there, and when each has changed last."""
-    ids, dialect = groupby(sorted(keys, key=attrgetter("scope")), key=attrgetter("scope")), connection.dialect
-    sql = f"""SELECT id, row, updated_at FROM memories WHERE {OF_SCOPE}
-        AND {dialect.among("id", ":ids")}"""
-    return {
-        MemoryKey(scope=scope, id=id): (row, at)
-        for scope, its in ids
-        for id, row, at in connection.execute(sql, {"scope": scope, "ids": dialect.listed([key.id for key in its])})  # noqa: A001
-    }
 
 
 def _read(connection: Connection, name: str) -> DoneRequest | None:

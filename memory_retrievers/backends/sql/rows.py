@@ -25,7 +25,6 @@ from memory_retrievers.models import (
     ContentType,
     EpisodicMemory,
     Kind,
-    MemoryKey,
     Origin,
     SemanticMemory,
     SummaryBy,
@@ -276,14 +275,6 @@ def below(scope: str, *, include_child_scopes: bool = True) -> dict[str, object]
     """Parameters of ``BELOW``; nothing lies below where child scopes are left out."""
     first, behind = scopes.child_range(scope) if include_child_scopes else ("", "")
     return {"scope": scope, "first": first, "behind": behind}
-
-
-def ids_by_scope(keys: Iterable[MemoryKey]) -> dict[str, list[str]]:
-    """The ids of memories by their scopes."""
-    by_scope: dict[str, list[str]] = {}
-    for key in keys:
-        by_scope.setdefault(key.scope, []).append(key.id)
-    return by_scope
 
 
 _FIELDS: Final = f"{', '.join(f'm.{column}' for column in COLUMNS)}, m.kind, m.content"

@@ -58,14 +58,15 @@ class Importance:
         now = self.store.now()
         with self.writing() as store, store.transaction(*{memory.scope for memory in memories}):
             # 1. as they are now: somebody else may have counted meanwhile
-            present = [store.ledger.get(scope=memory.scope, id=memory.id) for memory in memories]
+            there = store.ledger.read({memory.key for memory in memories})
+            present = [there[memory.key] for memory in memories if memory.key in there]
             # 2. counted
-            accessed = [self._accessed(each, now) for each in present if each is not None]
+            accessed = [self._accessed(each, now) for each in present]
             # 3. written and noted
             store.ledger.management.write_use(accessed)
             entries = [
                 _entry(AuditType(how), old=before.importance, memory=after, at=now)
-                for before, after in zip((each for each in present if each is not None), accessed, strict=True)
+                for before, after in zip(present, accessed, strict=True)
             ]
             spacing = timedelta(seconds=self.settings.access_log_rate_limit_seconds)
             store.ledger.management.note(entries, spacing=spacing)
