@@ -123,7 +123,7 @@ def _mcp(
     The scope is fixed by the command; clients cannot leave it.
     """
     from memory_retrievers.server.mcp import McpOffer
-    from memory_retrievers.server.mcp_sdk import serve_http, serve_stdio
+    from memory_retrievers.server.mcp_sdk import PATH, require_sdk, serve_http, serve_stdio
     from memory_retrievers.server.settings import is_loopback
     from memory_retrievers.tools.registry import offered_tools, parse_tool_choice
 
@@ -135,13 +135,18 @@ def _mcp(
         raise ConfigurationError(f"whoever reaches {host} could read the memory: give --token, or a loopback host")
     rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
     choice = parse_tool_choice(tools)
-    offered_tools(choice, allow_scopes=allow_scopes)  # before a store is made
+    offered_tools(choice, allow_scopes=allow_scopes)  # before a store is made, as is what follows
+    require_sdk()
     with opened(at.store, read_only=read_only, **model.options()) as memory:
         if not read_only:
             memory.start_worker()
         offer = McpOffer(memory, scope=at.scope, tools=choice, rules=rules, read_only=read_only)
         if http:
-            serve_http(offer, host=host, port=port, token=token)
+
+            def announce(address: str) -> None:
+                print_text(f"serving {at.scope} of {at.store} to MCP clients at {address}{PATH}")
+
+            serve_http(offer, host=host, port=port, token=token, announce=announce)
         else:
             serve_stdio(offer)
 

@@ -227,10 +227,7 @@ def serve(
     with memory:
         app = create_app(memory, settings=chosen)
         server = uvicorn.Server(configuration(app, chosen, shutdown_seconds=chosen.shutdown_seconds))
-        with listening(chosen.host, chosen.port) as listener, ended_by_signals(server):
-            if announce is not None:
-                host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
-                announce(f"http://{host}:{listener.getsockname()[1]}")
+        with ended_by_signals(server), listening(chosen.host, chosen.port, announce=announce) as listener:
             server.run(sockets=[listener])
 
 

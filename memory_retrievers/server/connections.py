@@ -12,7 +12,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import ClassVar, Final
@@ -27,14 +27,25 @@ from memory_retrievers.server.settings import TrafficSettings
 
 
 @contextmanager
-def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens; a port of 0 is any that is free."""
+def listening(host: str, port: int, *, announce: Callable[[str], None] | None = None) -> Iterator[socket.socket]:
+    """Open a socket that listens, and close it at the end.
+
+    Args:
+        host: The address to listen at.
+        port: The port; 0 is any that is free.
+        announce: Called with the URL of the server when the socket listens.
+
+    Raises:
+        ConfigurationError: The address or the port cannot be used.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise ConfigurationError(f"{host} port {port} cannot be listened at: {error.strerror or error}") from error
     with listener:
+        if announce is not None:
+            announce(f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}")
         yield listener
 
 

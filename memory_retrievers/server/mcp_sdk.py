@@ -16,7 +16,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from memory_retrievers import __version__
-from memory_retrievers.errors import BackendError, MemoryRetrieversError, MissingExtraError, NotFoundError
+from memory_retrievers.errors import BackendError, Extra, MemoryRetrieversError, NotFoundError, required
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.fields import storable_json
 from memory_retrievers.server.mcp import McpOffer
@@ -44,6 +44,16 @@ _ANSWERS: Final[tuple[tuple[str, str, _Answer], ...]] = (
     ("prompts/get", "GetPrompt", lambda offer, asked: offer.prompt(asked.name)),
 )
 """Each request: its method, the name of its types in the SDK, and what is answered."""
+
+
+def require_sdk() -> None:
+    """Check that the MCP SDK is installed.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    with required(Extra("mcp", "mcp", "mcp")):
+        importlib.import_module("mcp.server.lowlevel")
 
 
 def serve_stdio(offer: McpOffer) -> None:
@@ -77,16 +87,27 @@ def serve_stdio(offer: McpOffer) -> None:
 
 
 def serve_http(
-    offer: McpOffer, *, host: str, port: int, token: str | None = None, settings: McpSettings | None = None
+    offer: McpOffer,
+    *,
+    host: str,
+    port: int,
+    token: str | None = None,
+    settings: McpSettings | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> None:
     """Serve clients at ``http://host:port/mcp`` until the process is asked to end.
 
     Args:
         offer: What to serve.
-        host: Where to listen.
-        port: Likewise.
+        host: The address to listen at.
+        port: The port; 0 is any that is free.
         token: The bearer token that a request has to carry; None accepts every request.
-        settings: How many clients and how much; None is the defaults.
+        settings: Limits on clients and requests; None takes the defaults.
+        announce: Called with the URL of the server, without its path, when it listens.
+
+    Raises:
+        MissingExtraError: The MCP SDK is not installed.
+        ConfigurationError: The address or the port cannot be used, or the token is malformed.
     """
     chosen = settings or McpSettings()
     app = http_app(offer, host=host, token=token, settings=chosen)
@@ -95,7 +116,7 @@ def serve_http(
     from memory_retrievers.server.connections import configuration, ended_by_signals, listening
 
     server = uvicorn.Server(configuration(app, chosen, shutdown_seconds=_SHUTDOWN_SECONDS))
-    with listening(host, port) as listener, ended_by_signals(server):
+    with ended_by_signals(server), listening(host, port, announce=announce) as listener:
         server.run(sockets=[listener])
 
 
@@ -157,12 +178,10 @@ def _bounds(settings: McpSettings) -> dict[str, Any]:
 
 
 def _server(offer: McpOffer) -> Any:  # noqa: ANN401 - the class has other type parameters in each major version
-    try:
-        lowlevel = importlib.import_module("mcp.server.lowlevel")
-        types = importlib.import_module("mcp.types")
-        exceptions = importlib.import_module("mcp.shared.exceptions")
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("mcp", extra="mcp") from error
+    require_sdk()
+    lowlevel = importlib.import_module("mcp.server.lowlevel")
+    types = importlib.import_module("mcp.types")
+    exceptions = importlib.import_module("mcp.shared.exceptions")
     server = lowlevel.Server(_NAME, version=__version__, instructions=offer.guide)
     first_version = version("mcp").startswith("1.")
 

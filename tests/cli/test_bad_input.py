@@ -133,4 +133,10 @@ def test_what_is_not_installed_is_missed_before_a_store_is_made(refused, monkeyp
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "memory_retrievers.server.app", raising=False)
     assert 'pip install "memory-retrievers[server]"' in refused("serve", "--store", tmp_path / "store")
+    for name in [name for name in sys.modules if name.startswith("mcp.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    for options in ([], ["--http"]):
+        said = refused("mcp", *options, "--scope", "user/alice", "--store", tmp_path / "store")
+        assert 'pip install "memory-retrievers[mcp]"' in said
     assert list(tmp_path.iterdir()) == []

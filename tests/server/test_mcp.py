@@ -7,14 +7,12 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from mcp_calls import ALICE, BEES, BOB, arguments_for, told
 from patience import PATIENCE
-from ports import free_port
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError, NotFoundError
@@ -76,11 +74,12 @@ async def over_http(store, *options):
 @asynccontextmanager
 async def started(store, *options):
     """A server in a process of its own, and its address."""
-    port = free_port()
-    process = await asyncio.create_subprocess_exec(COMMAND, *serving(store, "--http", "--port", str(port), *options))
+    command = [COMMAND, *serving(store, "--http", "--port", "0", *options)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
-        await answering(process, port)
-        yield process, f"http://127.0.0.1:{port}/mcp"
+        said = (await asyncio.wait_for(process.stdout.readline(), timeout=PATIENCE)).decode().split()
+        assert said[:2] == ["serving", ALICE], "the server has not said where it listens"
+        yield process, said[-1]
     finally:
         if process.returncode is None:
             process.terminate()
@@ -91,21 +90,6 @@ async def started(store, *options):
 async def listening(store, *options):
     async with started(store, *options) as (_, url):
         yield url
-
-
-async def answering(started, port):
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        assert started.returncode is None, "the server has ended"
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            await asyncio.sleep(0.05)
-        else:
-            writer.close()
-            await writer.wait_closed()
-            return
-    raise AssertionError("the server does not listen")
 
 
 TRANSPORTS = pytest.mark.parametrize("over", [over_stdio, over_http], ids=["stdio", "http"])
