@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, timedelta, tzinfo
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 from zoneinfo import ZoneInfo
 
 import pydantic
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
-from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.errors import ConfigurationError, ValidatedModel
 from memory_retrievers.models.fields import OWN_CATEGORY, Category
 from memory_retrievers.models.scenes import MOST_SHIFTS
 
@@ -49,23 +49,6 @@ def checked_zone(name: object) -> str:
             "where none is known, `pip install tzdata` brings them"
         ) from None
     return str(name)
-
-
-class ValidatedModel(BaseModel):
-    """Base of models whose constructor raises the package's ``ValidationError``, with the options if one is unknown."""
-
-    if not TYPE_CHECKING:  # which would know the fields no more
-
-        def __init__(self, /, **given: object) -> None:
-            try:
-                super().__init__(**given)
-            except pydantic.ValidationError as error:
-                known = type(self).model_fields
-                others = "" if given.keys() <= known.keys() else f"; {type(self).__name__} takes {', '.join(known)}"
-                raise ValidationError(f"{ValidationError.from_pydantic(error)}{others}") from error
-
-        # as in pydantic: a file of settings, or a model with this as a field, names the path of what is wrong
-        __init__.__pydantic_base_init__ = True
 
 
 class Checked(ValidatedModel):
@@ -260,7 +243,7 @@ class IngestionSettings(Checked):
     keep_messages_days: Annotated[float, Field(gt=0)] | None = None
     categories: Annotated[
         dict[str, Annotated[str, Field(max_length=200)]], Field(max_length=32), AfterValidator(_own)
-    ] = {}
+    ] = {}  # noqa: RUF012 - pydantic copies it
     extraction_prompt: Annotated[str, Field(min_length=1, max_length=8_000)] | None = None
 
     @classmethod

@@ -11,10 +11,9 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig, ensure_config
 from pydantic import AfterValidator, Field, model_validator
 
-from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.errors import ConfigurationError, ValidatedModel, ValidationError
 from memory_retrievers.models import scopes
 from memory_retrievers.models.messages import Message, parse_conversation
-from memory_retrievers.settings import ValidatedModel
 
 ScopeSource: TypeAlias = Callable[[RunnableConfig], str] | Literal["thread"]
 """Replacement of the chain: a function of the configuration, or ``"thread"`` for one memory per ``thread_id``."""

@@ -18,7 +18,6 @@ from itertools import accumulate
 from typing import Any, Final, Literal, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
-import pydantic
 from langgraph.store.base import (
     BaseStore,
     GetOp,
@@ -210,8 +209,8 @@ class MemoryStoreAdapter(BaseStore):
                 updated_at=now,
                 expires_at=None if op.ttl is None else now + timedelta(minutes=op.ttl),
             )
-        except pydantic.ValidationError as error:
-            raise ValidationError.from_pydantic(error) from error
+        except ValidationError:
+            raise
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValidationError(
                 f"the value of {op.key!r} must be a dict of JSON such as {{'text': …}}, ttl some minutes: {error}"

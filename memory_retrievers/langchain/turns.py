@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-import pydantic
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, ToolMessage, convert_to_messages
@@ -175,7 +174,7 @@ class TurnMemory(ScopedByConfig):
         try:
             # what a tool of the memory was asked and told is in the memory, or was forgotten by it
             return Message.from_langchain(message, include_tools=self.include_tools, without=REGISTRY)
-        except pydantic.ValidationError:
+        except ValidationError:
             _logger.warning("a message cannot be stored and is left out: it is too long, or its role is")
         except Exception as error:  # noqa: BLE001 - LangChain reads the parts of each provider, and may raise anything
             _logger.warning("a message cannot be read and is left out (%s)", type(error).__name__)

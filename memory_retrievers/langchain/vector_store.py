@@ -21,7 +21,6 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import JsonObject, SemanticDraft, SemanticMemory, scopes
 from memory_retrievers.models.filters import MAX_DEPTH, Filters
 from memory_retrievers.models.management import MemoryFilter
-from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.results import RetrievedMemory
 from memory_retrievers.retrieval.request import asked_by, parse_limit
 
@@ -138,11 +137,10 @@ class MemoryVectorStore(VectorStore):
             raise ValidationError(
                 f"{len(given)} texts, {len(known)} ids and {len(described)} metadata do not go together"
             )
-        with in_our_words():
-            drafts = [
-                SemanticMemory.new(scope=scope, id=each, fact=text, metadata=dict(metadata or {}))
-                for text, each, metadata in zip(given, known, described, strict=True)
-            ]
+        drafts = [
+            SemanticMemory.new(scope=scope, id=each, fact=text, metadata=dict(metadata or {}))
+            for text, each, metadata in zip(given, known, described, strict=True)
+        ]
         drafts = [draft if draft.id else draft.model_copy(update={"id": _id_of(draft)}) for draft in drafts]
         named = {draft.id or place: draft for place, draft in enumerate(drafts)}  # each is stored once
         added = self._memory.manager.add([*named.values()], replace=True, allow_duplicates=False)

@@ -17,7 +17,7 @@ from llama_index.core.memory import Memory as ChatMemory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
-from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.errors import ConfigurationError, ValidatedModel
 from memory_retrievers.ingestion.worker import Process, process_queue
 from memory_retrievers.llama_index.turns import (
     Latest,
@@ -43,7 +43,7 @@ from memory_retrievers.retrieval.memory import GivenMemory
 from memory_retrievers.retrieval.request import asked_by, parse_relevance
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.scene import PromptFormat, ScenePrompt
-from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings, ValidatedModel
+from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings
 from memory_retrievers.text.analysis import estimate_scene_tokens, estimate_tokens
 
 MARGIN: Final = 1.15

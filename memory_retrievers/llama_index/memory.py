@@ -15,7 +15,7 @@ from llama_index.core.memory import BaseMemory
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, field_serializer, model_validator
 
 from memory_retrievers.backends.files import written
-from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.errors import ConfigurationError, ValidatedModel, ValidationError
 from memory_retrievers.ingestion.worker import Process, process_queue
 from memory_retrievers.llama_index.turns import (
     Turn,
@@ -44,7 +44,7 @@ from memory_retrievers.retrieval.markdown import TAG, between_tags
 from memory_retrievers.retrieval.memory import GivenMemory, Memory
 from memory_retrievers.retrieval.request import asked_by, parse_relevance, parse_zone
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
-from memory_retrievers.settings import MAX_TOKENS, ValidatedModel
+from memory_retrievers.settings import MAX_TOKENS
 from memory_retrievers.storage.open import is_made, noted_embedder
 from memory_retrievers.storage.options import chosen_embedder
 from memory_retrievers.text.analysis import estimate_tokens

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import pydantic
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 
-from memory_retrievers.errors import BackendError, ConfigurationError
+from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
 from memory_retrievers.ingestion.worker import log_failure, recording, without_repeats
 from memory_retrievers.models import scopes
 from memory_retrievers.models.messages import (
@@ -101,7 +101,7 @@ def spoken(messages: Sequence[ChatMessage]) -> list[Message]:
     for message in messages:
         try:
             converted = None if message.role in INSTRUCTIONS else Message.from_llama_index(message)
-        except pydantic.ValidationError:
+        except ValidationError:
             _logger.warning("a message cannot be stored and is left out: it is too long")
         else:
             said += [] if converted is None else [converted]

@@ -13,7 +13,6 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, Category, Draft, EpisodicMemory, JsonObject, SemanticMemory
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.filters import FilterOptions, MinRelevance, SearchOptions
-from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import MessageLike, messages_of
 from memory_retrievers.retrieval.results import RetrievalResult
 
@@ -118,26 +117,25 @@ class BaseMemory(ABC):
             ValidationError: A field breaks a rule, or the id is taken in this scope; nothing was stored.
             EmbeddingError: The embedder failed; nothing was stored.
         """
-        with in_our_words():
-            draft = EpisodicMemory.new(
-                scope=scope,
-                summary=summary,
-                messages=messages_of(messages),
-                title=title,
-                surprise=surprise,
-                id=id,
-                tags=tags,
-                metadata=metadata or {},
-                importance=importance,
-                expires_at=expires_at,
-                start_at=start_at,
-                end_at=end_at,
-                created_at=created_at,
-                last_reviewed_at=last_reviewed_at,
-                stability=stability,
-                difficulty=difficulty,
-                conversation_id=conversation_id,
-            )
+        draft = EpisodicMemory.new(
+            scope=scope,
+            summary=summary,
+            messages=messages_of(messages),
+            title=title,
+            surprise=surprise,
+            id=id,
+            tags=tags,
+            metadata=metadata or {},
+            importance=importance,
+            expires_at=expires_at,
+            start_at=start_at,
+            end_at=end_at,
+            created_at=created_at,
+            last_reviewed_at=last_reviewed_at,
+            stability=stability,
+            difficulty=difficulty,
+            conversation_id=conversation_id,
+        )
         memory = _only(self.remember_many([draft]))
         assert isinstance(memory, EpisodicMemory)  # noqa: S101 - an episode's draft becomes an episode
         return memory
@@ -194,22 +192,21 @@ class BaseMemory(ABC):
                 or was replaced already; nothing was stored.
             EmbeddingError: The embedder failed; nothing was stored.
         """
-        with in_our_words():
-            draft = SemanticMemory.new(
-                scope=scope,
-                fact=fact,
-                category=category,
-                keywords=keywords,
-                source_episodic_ids=source_episodic_ids,
-                id=id,
-                tags=tags,
-                metadata=metadata or {},
-                importance=importance,
-                expires_at=expires_at,
-                created_at=created_at,
-                valid_at=valid_at,
-                invalid_at=invalid_at,
-            )
+        draft = SemanticMemory.new(
+            scope=scope,
+            fact=fact,
+            category=category,
+            keywords=keywords,
+            source_episodic_ids=source_episodic_ids,
+            id=id,
+            tags=tags,
+            metadata=metadata or {},
+            importance=importance,
+            expires_at=expires_at,
+            created_at=created_at,
+            valid_at=valid_at,
+            invalid_at=invalid_at,
+        )
         replacing = [] if replaces is None else [replaces]
         memory = _only(self.remember_many([draft], allow_duplicates=allow_duplicates, replacing=replacing))
         assert isinstance(memory, SemanticMemory)  # noqa: S101 - a fact's draft becomes a fact

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar
 import pydantic
 from pydantic import Field
 
-from memory_retrievers.errors import ValidationError
+from memory_retrievers.errors import ValidatedModel, ValidationError
 from memory_retrievers.models.fields import (
     Category,
     DistinctTexts,
@@ -104,7 +104,7 @@ class Origin(StrEnum):
 PINNED_IMPORTANCE: Final = 0.5  # set by hand, from here on a memory counts as pinned: the importance of a new one
 
 
-class MemoryDraft(Value):
+class MemoryDraft(ValidatedModel, Value):
     """Base of both kinds of memory: the fields that the memory tools use.
 
     Attributes:
@@ -406,6 +406,5 @@ def changed(memory: AnyMemory, fields: Mapping[str, object], *, now: datetime) -
     if given.get("tier") == Tier.LONG_TERM and memory.tier is not Tier.LONG_TERM:
         given.setdefault("expires_at", None)  # what is promoted stays
     kept = {name: getattr(memory, name) for name in type(memory).model_fields}
-    with in_our_words():
-        candidate = type(memory)(**kept | given)
+    candidate = type(memory)(**kept | given)
     return memory if candidate == memory else candidate.model_copy(update={"updated_at": max(now, memory.updated_at)})

@@ -13,7 +13,7 @@ from typing import Annotated, Final, NamedTuple, Protocol, Self, TypeAlias, Type
 
 import pydantic
 
-from memory_retrievers.errors import ValidationError
+from memory_retrievers.errors import ValidatedModel, ValidationError
 from memory_retrievers.models.fields import MAX_ID_LENGTH, NonBlankText, ShortText, UTCDateTime, Value, short, storable
 
 MessageT = TypeVar("MessageT")
@@ -218,7 +218,7 @@ def _time(value: object) -> datetime | None:
     return (value if value.tzinfo else value.replace(tzinfo=UTC)) if isinstance(value, datetime) else None
 
 
-class Message(Value):
+class Message(ValidatedModel, Value):
     """One turn of a conversation.
 
     Attributes:
@@ -226,6 +226,9 @@ class Message(Value):
             given, shown in lower case.
         content: What was said; not blank.
         timestamp: When; None is filled with the current time where the message is stored.
+
+    Raises:
+        ValidationError: A field is missing, unknown, or breaks a rule.
     """
 
     role: ShortText

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
+from memory_retrievers.errors import ValidatedModel
 from memory_retrievers.models.fields import DistinctTexts, Metadata, NonBlankText, ShortText, Value
 
 NEUTRAL: Final = "neutral"  # the emotion of a character of whom nothing else is known; it is never rendered
@@ -36,7 +37,7 @@ Stars = Annotated[int, BeforeValidator(_clamp_to_stars), Field(ge=1, le=MOST_STA
 MessageNumber = Annotated[int, Field(ge=0, lt=2**53)]
 
 
-class SceneDetails(Value):
+class SceneDetails(ValidatedModel, Value):
     """Details of an episode that is a scene of a story.
 
     Attributes:
@@ -103,7 +104,7 @@ class EmotionShift(Value):
     message_id: MessageNumber | None = None
 
 
-class CharacterState(Value):
+class CharacterState(ValidatedModel, Value):
     """A character of a story, as of its last event.
 
     Attributes:

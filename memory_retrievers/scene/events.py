@@ -10,7 +10,6 @@ import pydantic
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import EpisodicDraft, EpisodicMemory, Kind, MemoryKey
-from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.scenes import (
     MOST_SHIFTS,
     MOST_STARS,
@@ -96,8 +95,7 @@ def derived_from(episodes: Sequence[EpisodicMemory]) -> list[CharacterState]:
 
 
 def _new(name: str) -> CharacterState:
-    with in_our_words():
-        return CharacterState(name=name)
+    return CharacterState(name=name)
 
 
 def _moved(state: CharacterState, emotion: str, scene: SceneDetails) -> CharacterState:

@@ -22,7 +22,6 @@ from memory_retrievers.models import (
 )
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import Association, AssociationType, FoundMemory, MemoryFilter
-from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.storage.drafts import means_same_day, says_again
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate
 from memory_retrievers.tools.arguments import (
@@ -167,20 +166,19 @@ def draft_of(context: ToolContext, item: StoreItem) -> SemanticDraft:
     manager = context.manager
     settings, now = manager.settings, manager.now()
     check_limits(settings, content=item.content, tags=item.tags, metadata=item.metadata)
-    with in_our_words():
-        return SemanticDraft(
-            scope=context.scope_named(item.scope),
-            fact=item.content,
-            category=item.category,
-            content_type=item.content_type,
-            tier=item.memory_tier,
-            tags=item.tags,
-            metadata=item.metadata,
-            agent_id=item.agent_id,
-            origin=Origin.TOOL,
-            created_at=now,
-            expires_at=expiry(now, ttl_seconds=item.ttl_seconds),
-        )
+    return SemanticDraft(
+        scope=context.scope_named(item.scope),
+        fact=item.content,
+        category=item.category,
+        content_type=item.content_type,
+        tier=item.memory_tier,
+        tags=item.tags,
+        metadata=item.metadata,
+        agent_id=item.agent_id,
+        origin=Origin.TOOL,
+        created_at=now,
+        expires_at=expiry(now, ttl_seconds=item.ttl_seconds),
+    )
 
 
 def store_one(context: ToolContext, item: StoreItem, draft: SemanticDraft) -> Stored:

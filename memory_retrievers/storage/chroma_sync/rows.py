@@ -183,7 +183,7 @@ def memory_of(row: SourceRow, adoption: Adoption, store: MemoryStore) -> StoredM
             metadata=without_own_fields(row.metadata),
             origin=Origin.IMPORT,
         )
-    except pydantic.ValidationError:
+    except ValidationError:
         return Skip.INVALID_RECORD
     admitted = store.admitted(draft)
     if admitted is None:
