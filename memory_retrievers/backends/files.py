@@ -62,8 +62,11 @@ def written(path: str | Path) -> Path:
     if isinstance(path, str) and _ADDRESS.match(path):  # which is not shown, since a password may stand in it
         raise ConfigurationError(
             "this is an address and no path: a PostgreSQL database is written as postgresql://user@host/database, "
-            "without a driver, and with no space or quote before it, and no other kind is known"
+            "without a driver, and with no space or quote before it; memory_retrievers.remote.RemoteMemory takes the "
+            "http://... of a server; no other kind is known"
         )
+    if str(path) == ":memory:":  # as SQLite has it: a directory of that name would stay
+        raise ConfigurationError("':memory:' is no path: AgentMemory.in_memory() leaves nothing on disk")
     return Path(os.path.expanduser(path))  # noqa: PTH111 - the other one raises where there is no such user
 
 

@@ -216,6 +216,11 @@ def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Cal
         make_directories(directory, parts.access)
     except OSError as error:
         raise refusal(directory, error) from error
+    if (directory / "chroma.sqlite3").exists() and not (directory / STORE_FILE).exists():
+        raise ConfigurationError(
+            f"{directory} holds a Chroma database and no memory store: AgentMemory.from_chroma(collection, path=...) "
+            "copies a collection into a store, in another directory"
+        )
     place = directory.resolve()
     while True:
         with _registry:

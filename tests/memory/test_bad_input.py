@@ -292,6 +292,25 @@ def test_a_blank_path_is_no_place_of_a_store(tmp_path, monkeypatch, place):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.embedded("a database is at no path")
+@pytest.mark.parametrize(
+    ("place", "instead"), [(":memory:", r"AgentMemory\.in_memory\(\)"), ("http://localhost:8000", "RemoteMemory")]
+)
+def test_what_is_no_path_elsewhere_is_answered_with_what_takes_it(tmp_path, monkeypatch, place, instead):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=instead):
+        AgentMemory.open(place, embedder=HashEmbedder())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.embedded("a database is at no path")
+def test_a_directory_of_chroma_is_not_made_a_store(tmp_path):
+    (tmp_path / "chroma.sqlite3").write_bytes(b"")
+    with pytest.raises(ConfigurationError, match="holds a Chroma database and no memory store"):
+        AgentMemory.open(tmp_path, embedder=HashEmbedder())
+    assert [each.name for each in tmp_path.iterdir()] == ["chroma.sqlite3"]
+
+
 @pytest.mark.parametrize(
     "said", [HumanMessage("I moved to Nantes."), "I moved to Nantes.", None], ids=["other", "text", "none"]
 )
