@@ -114,7 +114,7 @@ def as_chat(messages: Sequence[ChatMessage | Message | Mapping[str, object]]) ->
     A cut transcript may begin with an answer without its question. Such answers are left out, since some models reject
     a chat that does not begin with a user. Instructions stay.
     """
-    chat = [each for each in (each if isinstance(each, Message) else _read(each) for each in messages) if each]
+    chat = [each for each in (_read(each, place) for place, each in enumerate(messages)) if each]
     cut = list(takewhile(lambda each: isinstance(each, Message) and not is_of_user(each.role), chat))
     whole = [*(each for each in cut if each.role.casefold() in {"system", "developer"}), *chat[len(cut) :]]
     return [_as_chat(each) if isinstance(each, Message) else each for each in whole]
@@ -326,8 +326,15 @@ def _tokens(messages: Sequence[ChatMessage], count_tokens: Callable[[str], int])
     return sum(count_tokens(message.content or "") for message in messages)
 
 
-def _read(given: ChatMessage | Mapping[str, object]) -> ChatMessage | None:
+def _read(given: ChatMessage | Message | Mapping[str, object], place: int) -> ChatMessage | Message | None:
     """A message as LlamaIndex has it; one in another form, such as OpenAI's, is read as ``add_messages`` reads it."""
+    if not isinstance(given, ChatMessage | Message | Mapping):
+        raise ValidationError(
+            f'chat_history.{place}: Input should be a ChatMessage, a Message or {{"role": ..., "content": ...}}, not '
+            f"{type(given).__name__}"
+        )
+    if isinstance(given, Message):
+        return given
     if isinstance(given, Mapping) and not given.keys() & {"blocks", "additional_kwargs"}:
         role = given.get("role")
         is_text = isinstance(given.get("content"), str) and not (isinstance(role, str) and role in PLAIN_ROLES)

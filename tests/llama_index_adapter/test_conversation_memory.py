@@ -718,6 +718,14 @@ class Working(BaseModel):
     chat: ConversationMemory
 
 
+@pytest.mark.parametrize("given", ["Hello", 7, None])
+def test_what_is_no_message_of_a_history_is_named_by_its_place(memory, given):
+    with pytest.raises(
+        ValidationError, match=rf"^chat_history\.1: Input should be a ChatMessage, .*{type(given).__name__}"
+    ):
+        ConversationMemory.from_defaults(memory, scope="user/alice", chat_history=[user("Hi"), given])
+
+
 def test_a_dump_of_what_holds_it_is_read_again(chat):
     chat.put(user("Hi"))
     assert Working.model_validate_json(Working(chat=chat).model_dump_json()).chat.get_all() == [user("Hi")]
