@@ -5,6 +5,7 @@ The bundled model is in ``minilm``.
 
 from __future__ import annotations
 
+import inspect
 import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -113,6 +114,8 @@ def _functions(embedder: object) -> tuple[EmbedTexts, EmbedTexts]:
     """Return functions that embed a list of documents and a list of queries."""
     if isinstance(embedder, type):
         raise ConfigurationError(f"{embedder.__qualname__} is a class: give an instance of it")
+    if inspect.iscoroutinefunction(embedder):
+        raise ConfigurationError(f"{_default_id(embedder)} is a coroutine function: give one that returns its vectors")
     if isinstance(embedder, LlamaIndexEmbedding):  # first: it can be called too, as a node transformation
         return embedder.get_text_embedding_batch, _one_by_one(embedder.get_query_embedding)
     if isinstance(embedder, LangChainEmbeddings):

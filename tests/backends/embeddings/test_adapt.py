@@ -152,6 +152,14 @@ def test_what_does_not_embed_is_refused_and_the_error_names_what_does(thing):
         adapt(thing)
 
 
+def test_a_coroutine_function_is_refused_before_anything_is_embedded():
+    async def embed(texts):
+        return [[1.0, 0.0] for _ in texts]
+
+    with pytest.raises(ConfigurationError, match="embed is a coroutine function: give one that returns its vectors"):
+        adapt(embed)
+
+
 def test_a_class_in_place_of_its_instance_is_refused():
     with pytest.raises(ConfigurationError, match="LlamaEmbedding is a class: give an instance"):
         adapt(LlamaEmbedding)
