@@ -53,13 +53,13 @@ class Health(BaseModel):
 
 
 def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -> FastAPI:
-    """The web application that serves a memory.
+    """Create the ASGI application that serves a memory.
 
-    It owns the memory: it starts the worker when it starts up, and closes the memory when it has shut down.
+    The application owns the memory: it starts the worker at start-up and closes the memory at shutdown.
 
     Args:
-        memory: What to serve.
-        settings: To whom and how much; None is everybody on this machine.
+        memory: The memory to serve.
+        settings: Settings of the server; None takes the defaults.
 
     Raises:
         ConfigurationError: Other machines could reach it without a token.
@@ -216,12 +216,12 @@ def serve(
     """Serve a memory until SIGTERM or Ctrl-C, then close it.
 
     Args:
-        memory: What to serve; it is closed in any case.
-        settings: Where, to whom and how much.
-        announce: Called with the address once it is listened at.
+        memory: The memory to serve; it is closed in any case.
+        settings: Settings of the server; None takes the defaults.
+        announce: Called with the URL of the server when it listens.
 
     Raises:
-        ConfigurationError: The address cannot be had, or other machines could reach it without a token.
+        ConfigurationError: The address cannot be used, or other machines could reach it without a token.
     """
     chosen = settings or ServerSettings()
     with memory:
@@ -250,10 +250,10 @@ class Guard:
     """Checks that every request has to pass before a route sees it.
 
     Args:
-        app: What is behind it.
-        settings: The rules.
-        metrics: Where answers are counted.
-        takes_body: Whether a route of this path reads a body; of all others none is read.
+        app: The wrapped application.
+        settings: Settings of the server.
+        metrics: Counts the responses.
+        takes_body: Returns True for the path of a route that takes a body; otherwise no body is read.
     """
 
     def __init__(
@@ -268,7 +268,7 @@ class Guard:
         self._rate = RateLimit(per_minute=settings.requests_per_minute, burst=settings.burst, clock=time.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it."""
+        """Pass a request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

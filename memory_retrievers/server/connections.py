@@ -51,9 +51,9 @@ def listening(host: str, port: int, *, announce: Callable[[str], None] | None = 
 
 @contextmanager
 def ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
-    """Let a signal end the server also before it listens to signals, and do no more when it has ended for it.
+    """End the server on SIGTERM and SIGINT from here on, also before uvicorn installs its own handlers.
 
-    The server sends every signal that it has ended for once more; by then it has done its work.
+    uvicorn raises each signal again after it has shut down; that has no effect here.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -71,12 +71,12 @@ def ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
 
 
 def configuration(app: ASGIApp, settings: TrafficSettings, *, shutdown_seconds: int) -> uvicorn.Config:
-    """The configuration with which uvicorn runs an application.
+    """Return the uvicorn configuration of an application.
 
     Args:
-        app: What it runs.
-        settings: How many connections, and for how long.
-        shutdown_seconds: How long requests that are under way may keep the server from ending.
+        app: The application.
+        settings: Limits on connections.
+        shutdown_seconds: Seconds to wait for running requests at shutdown.
     """
     return uvicorn.Config(
         app,

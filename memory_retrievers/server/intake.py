@@ -22,12 +22,12 @@ _MAX_DIGITS: Final = 18  # of a ``Content-Length``: Python itself refuses to rea
 
 
 class RateLimit:
-    """A bucket for each sender: it holds ``burst`` requests, and fills up steadily.
+    """Token buckets that limit the rate of requests, one for each sender.
 
     Args:
-        per_minute: How many requests a minute it is filled with; None is no limit.
-        burst: How many it holds.
-        clock: Seconds that only rise.
+        per_minute: Requests a minute with which a bucket is refilled; None sets no limit.
+        burst: Capacity of a bucket, in requests.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, *, per_minute: float | None, burst: int, clock: Callable[[], float]) -> None:
@@ -40,7 +40,7 @@ class RateLimit:
         """Count one request; called from the event loop only.
 
         Raises:
-            HTTPError: It is one too many (429); ``Retry-After`` says in how many seconds there is room.
+            HTTPError: The limit is exceeded (429); ``Retry-After`` has the seconds to wait.
         """
         if self._per_second is None:
             return
@@ -56,7 +56,7 @@ class RateLimit:
 
 
 class SharedCheck:
-    """A check that is made at most once in so many seconds, however many ask; all of them get what it found."""
+    """A check whose outcome is cached for some seconds and shared by all callers."""
 
     def __init__(self, *, seconds: float, clock: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -66,7 +66,7 @@ class SharedCheck:
         self._failure: Exception | None = None
 
     async def ask(self, check: Callable[[], Awaitable[object]]) -> None:
-        """Raise what the last check raised, after a new one if it is too old."""
+        """Run the check unless its outcome is still fresh, and raise the error it raised, if any."""
         async with self._turn:
             if self._made is None or self._clock() - self._made >= self._seconds:
                 self._failure = None
@@ -80,7 +80,7 @@ class SharedCheck:
 
 
 def replaying(body: bytes, receive: Receive) -> Receive:
-    """A body that was read already, once more; what comes after it is received as before."""
+    """Return a receive function that replays a body, and then receives as before."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:
@@ -90,7 +90,7 @@ def replaying(body: bytes, receive: Receive) -> Receive:
 
 
 def noting_statuses(send: Send) -> tuple[Send, list[int]]:
-    """What sends an answer likewise, and the status of each that has begun."""
+    """Return a send function that records the status of each response, and the list of these statuses."""
     statuses: list[int] = []
 
     async def noting_send(message: Message) -> None:
@@ -105,12 +105,12 @@ _QUOTES_OF_AN_ELEMENT: Final = 4  # at most, in what is JSON: a name and a strin
 
 
 def check_shape(text: bytes, *, max_depth: int, max_elements: int) -> None:
-    """Refuse a text that would take too much to read.
+    """Refuse JSON that would take too much memory or time to parse.
 
     Args:
-        text: What may be JSON in UTF-8.
-        max_depth: Objects and lists within each other.
-        max_elements: Values, objects and lists together.
+        text: The body, in UTF-8.
+        max_depth: Maximum nesting of objects and lists.
+        max_elements: Maximum number of values, objects and lists.
 
     Raises:
         HTTPError: It is deeper, holds more, or is in another encoding (422).
@@ -137,7 +137,7 @@ _WIDE: Final = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")  # the beginning of a
 
 
 class BodyLimiter:
-    """Takes in the bodies of all requests; for one event loop."""
+    """Reads the bodies of all requests of one event loop, within limits on size, time and memory."""
 
     def __init__(self, settings: TrafficSettings) -> None:
         self._settings = settings
@@ -145,11 +145,11 @@ class BodyLimiter:
 
     @asynccontextmanager
     async def body(self, headers: Headers, receive: Receive) -> AsyncIterator[Receive]:
-        """Read a body, and give how it is received from here on; it counts as held until the block ends.
+        """Read a body, and yield a receive function that replays it; its memory counts as used until the block ends.
 
         Raises:
-            HTTPError: It is too large (413), too slow (408), holds too much, is packed or not UTF-8 (422), or too much
-                is held of others (503).
+            HTTPError: The body is too large (413), too slow (408), has too many values, is compressed or not UTF-8
+                (422), or other bodies use up the memory (503).
         """
         own = 0
         if (headers.get("content-encoding") or "identity").lower() != "identity":
@@ -183,12 +183,12 @@ class BodyLimiter:
     async def read(
         self, headers: Headers, receive: Receive, grown: Callable[[int], None] = lambda _size: None
     ) -> bytes:
-        """The whole body.
+        """Read the whole body.
 
         Args:
-            headers: Those of the request, which may announce the size.
-            receive: Gives the pieces.
-            grown: Called after every piece with the number of bytes so far; may refuse them.
+            headers: Headers of the request.
+            receive: The ASGI receive function.
+            grown: Called after each chunk with the bytes read so far; may raise HTTPError.
 
         Raises:
             HTTPError: It is too large (413), or too slow (408).

@@ -49,7 +49,7 @@ class Method:
 
     @property
     def place(self) -> str | None:
-        """The parameter that names a scope; None if there is none."""
+        """Name of the parameter that takes the scope; None if there is none."""
         return next((name for name in _PLACES if name in self._signature.parameters), None)
 
     @property
@@ -58,7 +58,7 @@ class Method:
 
     @cached_property
     def body(self) -> type[Body]:
-        """The model of a request's body."""
+        """Model of the request body."""
         searches = "options" in self._signature.parameters
         fields: dict[str, Any] = dict(self._fields(without={"query", "options"} if searches else set()))
         base: type[Body] = SearchBody if searches else Body
@@ -70,23 +70,23 @@ class Method:
 
     @cached_property
     def answer(self) -> TypeAdapter[Any]:
-        """Writes and reads what it returns."""
+        """Adapter that serialises and parses the result."""
         return TypeAdapter(self._hints["return"])
 
     def arguments(self, body: Body) -> dict[str, Any]:
-        """The arguments that a body gives, but for the scope."""
+        """Return the arguments in a body, without the scope."""
         if isinstance(body, SearchBody):
             named = body.model_fields_set & self._signature.parameters.keys()
             return {name: getattr(body, name) for name in named} | body.options()
         return {name: getattr(body, name) for name in body.model_fields_set - {"conversation_id"}}
 
     def request(self, memory: object, *given: object, **named: object) -> JsonObject:
-        """The JSON body for a call of this method.
+        """Return the JSON body for a call of this method.
 
         Args:
-            memory: On which it was called.
+            memory: The memory on which it was called.
             given: Positional arguments.
-            named: Arguments by name.
+            named: Keyword arguments.
 
         Raises:
             ValidationError: An argument breaks a rule.
@@ -122,7 +122,7 @@ class Method:
 
 
 def tell_attributes(schema: JsonObject) -> None:
-    """Describe each property by what the docstring of its class says of it; of that the first paragraph stays."""
+    """Move the attribute descriptions of a docstring to the properties of its schema; the first paragraph stays."""
     if said := schema.get("description"):
         schema["description"] = said.partition("\n\n")[0]
         for name, described in _arguments_in(said).items():

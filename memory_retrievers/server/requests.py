@@ -1,4 +1,4 @@
-"""Requests: with which memory and permissions a route answers, metrics for Prometheus, and idempotency.
+"""Context of a request (memory and permissions), metrics for Prometheus, and idempotency.
 
 A write that is sent again under the same key is done once, and answered as the first time. The process that has done it
 keeps its answer. The store keeps which requests are done, so that every other process, and this one after a restart,
@@ -83,7 +83,7 @@ class Metrics:
         self.note_stage(scope, "whole", started=started)
 
     def note_stage(self, scope: Scope, stage: str, *, started: float) -> None:
-        """Note how long a stage took.
+        """Record the duration of a stage.
 
         Args:
             scope: The ASGI scope of the request, which names its route.
@@ -97,7 +97,7 @@ class Metrics:
         return self._stages.labels(route_of(scope), stage).time()
 
     def exposition(self, held: ScopeStatistics) -> bytes:
-        """All of it, and what the store holds now, as Prometheus reads it."""
+        """Return all metrics, with the current counts of the store, in the Prometheus text format."""
         self._memories.labels("episodic").set(held.episodes)
         self._memories.labels("semantic").set(held.facts)
         self._queue.set(held.queued_messages)
@@ -106,12 +106,12 @@ class Metrics:
 
 
 def route_of(scope: Scope) -> str:
-    """The route's own path, never what a caller made up: that would be a time series for each."""
+    """Return the path template of the route: a label per requested path would make a time series for each."""
     return getattr(scope.get("route"), "path", "other")
 
 
 class RequestContext:
-    """One request: the memory that answers it, and what its sender may do."""
+    """A request with the memory that answers it and the permissions of its sender."""
 
     def __init__(self, request: Request) -> None:
         shared = request.app.state
@@ -161,7 +161,7 @@ class RequestContext:
 
 
 async def check_query(request: Request) -> None:
-    """Refuse a query parameter that the route does not know, or that is given twice."""
+    """Refuse a query parameter that is unknown to the route, or given twice."""
     known = [each.alias for each in request.scope["route"].dependant.query_params]
     given = [name for name, _ in request.query_params.multi_items()]
     for name in given:
@@ -182,7 +182,7 @@ _ENTRY_BYTES: Final = 1_000  # that a key takes beside its answer, roughly: many
 
 @dataclass(slots=True)
 class _Kept:
-    """Outcome of a key; without a status the request is under way."""
+    """Stored response of an idempotency key; while the request is running it has no status."""
 
     request: bytes
     at: float
@@ -200,7 +200,7 @@ class _Kept:
         return Response(self.body, status_code=self.status, media_type=self.media_type)
 
     def add(self, piece: bytes) -> None:
-        """Keep a piece of the answer, as long as all of it may be kept."""
+        """Append a chunk of the response, unless the response has become too long to store."""
         self.too_long = self.too_long or len(self.body) + len(piece) > MAX_ANSWER_BYTES
         self.body = b"" if self.too_long else self.body + piece
 
@@ -211,12 +211,12 @@ class Idempotency:
     A failure is not remembered: it changed nothing, or says what is still to be done, and may be tried again.
 
     Args:
-        app: What is behind it; the body is there at once, since the guard has read it.
-        is_write: Whether the path of a request writes.
-        requests: Which requests the processes of the store have done.
-        make_anew: Makes the answer of a path from what its request has made; None where it cannot be made.
-        now: The time by which memories expire.
-        clock: Seconds that only rise.
+        app: The wrapped application; the guard has read the body before.
+        is_write: Returns True for a path that writes.
+        requests: The record of completed requests that all processes of the store share.
+        make_anew: Rebuilds the response of a path from the memories of its request; None where that is impossible.
+        now: Returns the time by which memories expire.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class Idempotency:
         self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it as the first of its key was answered."""
+        """Pass a request on, or repeat the response to the first request with its key."""
         given = Headers(scope=scope).get(KEY_HEADER) if scope["type"] == "http" else None
         if given is None or scope["method"] != "POST" or not self._is_write(scope["path"]):
             await self._app(scope, receive, send)
@@ -374,5 +374,5 @@ def _fingerprint(scope: Scope, body: bytes) -> bytes:
 
 
 def requests_of(memory: AgentMemory) -> SQLRequests:
-    """Return what the store of a memory knows of requests that are done."""
+    """Return the record of completed requests in the store of a memory."""
     return memory._store.ledger.requests  # noqa: SLF001 - no method of its own, since every face would have it

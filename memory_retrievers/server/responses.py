@@ -65,7 +65,7 @@ _MEANING: Final[Mapping[int, str]] = {
 
 
 class ErrorObject(BaseModel):
-    """What every failure looks like."""
+    """Body of every error response."""
 
     error: Literal[True] = True
     error_type: str
@@ -89,31 +89,31 @@ class HTTPError(Exception):
         self.headers = dict(headers or {})
 
     def response(self) -> Response:
-        """The answer."""
+        """Return the response."""
         content = {"error": True, "error_type": self.error_type, "message": str(self)}
         return UTF8JSONResponse(content, status_code=self.status, headers=self.headers)
 
 
 class UTF8JSONResponse(JSONResponse):
-    """JSON in its own script; what UTF-8 cannot hold becomes a question mark instead of a failure."""
+    """JSON in UTF-8 without escapes; lone surrogates become question marks."""
 
     def render(self, content: object) -> bytes:
-        """The bytes."""
+        """Return the encoded body."""
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def markdown(text: str) -> Response:
-    """A block of markdown; an empty one is an empty body."""
+    """Return markdown as a response; an empty block has an empty body."""
     return Response(text.encode("utf-8", "replace"), media_type="text/markdown; charset=utf-8")
 
 
 def status_of(error: Exception) -> int:
-    """The HTTP status of an error of this package."""
+    """Return the HTTP status of an error of the package."""
     return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
 
 
 def failure(error: Exception, content: JsonObject | None = None) -> Response:
-    """An error of this package as an answer."""
+    """Convert an error of the package to a response."""
     if isinstance(error, HTTPError):
         return error.response()
     status = status_of(error)

@@ -129,14 +129,14 @@ async def remember(body: RememberBody, request: CurrentRequest) -> Response:
 
 
 def made_anew(memory: AgentMemory, path: str, done: DoneRequest) -> Response | None:
-    """Make the answer of a write that another process has done from the memories that it has made, as they are now.
+    """Rebuild the response to a write of another process from the memories that it stored, as they are now.
 
-    It is None if it cannot be made: of another path, or when a memory is forgotten or not known.
+    Returns None for another path, and where a memory is forgotten or unknown.
 
     Args:
-        memory: Where they are.
+        memory: The memory that contains them.
         path: The path of the write.
-        done: What is known of it.
+        done: The record of the write.
     """
     if path != _REMEMBER or done.made is None or done.has_lost:
         return None
@@ -185,7 +185,7 @@ def _method_route(method: Method) -> Callable[..., Awaitable[Response]]:
 
 
 def _place(method: Method, request: RequestContext, named: str | None) -> str | None:
-    """The scope that a method works in: the one that is named, or all that the token reaches."""
+    """Return the scope that a method works in: the given one, or the root of the token."""
     if named is not None:
         return request.access.scope(named, writes=method.writes)
     if method.writes:
@@ -213,7 +213,7 @@ PREFIX: Final = "/api/v0/tools/"
 
 @cache
 def tool_routes(*, allow_scopes: bool) -> APIRouter:
-    """A route for each tool, made once for all applications: they know nothing of a memory."""
+    """Return a route for each tool; they depend on no memory and are shared by all applications."""
     tool_routes = APIRouter(prefix=PREFIX.removesuffix("/"), tags=["Tools"], dependencies=_CHECKED)
     offered = {tool.name: tool for tool in offered_tools("all", allow_scopes=allow_scopes)}
     for tool in offered.values():
@@ -243,7 +243,7 @@ _WRITES: Final = frozenset(
 
 
 def is_write(path: str) -> bool:
-    """True if the path is that of a route that writes, for ``Idempotency-Key``."""
+    """Return True for the path of a route that writes, and so accepts an ``Idempotency-Key``."""
     return path in _WRITES
 
 

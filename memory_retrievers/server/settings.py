@@ -1,4 +1,4 @@
-"""Settings of the servers: addresses, limits on connections, bodies and rates, and tokens with what each lets do."""
+"""Settings of the servers: addresses, limits on connections, bodies and rates, and tokens with their permissions."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class Access:
     writes: bool = True  # whether it may change and record anything
 
     def scope(self, conversation_id: str, *, writes: bool = False) -> str:
-        """The scope a request names, if the sender may go there.
+        """Check the scope that a request names, and return it.
 
         Raises:
-            ValidationError: It is malformed.
-            HTTPError: It is outside the root, whether or not anything is there; or the sender may only read.
+            ValidationError: The scope is malformed.
+            HTTPError: The scope is outside the root, whether or not it exists; or the sender may only read.
         """
         scope = scopes.parse(conversation_id)
         if self.root is not None and not scopes.is_within(self.root, scope):
@@ -93,7 +93,7 @@ class Access:
             raise _forbidden("this token may only read")
 
     def require_everything(self) -> None:
-        """Refuse a sender that is bound to a root."""
+        """Refuse a sender whose token is bound to a root."""
         if self.root is not None:
             raise _forbidden(f"only a token whose root is {EVERYTHING} may see this")
 
@@ -109,13 +109,13 @@ OPEN: Final = Access(name="anyone")
 
 
 def access_in(scope: Scope) -> Access:
-    """The permissions of the sender of a request that has passed."""
+    """Return the permissions of the sender of an authenticated request."""
     access: Access = scope["state"]["access"]
     return access
 
 
 def put_access(scope: Scope, access: Access) -> None:
-    """Note the permissions of the sender of a request."""
+    """Store the permissions of the sender in the ASGI scope of a request."""
     scope["state"] = {**scope.get("state", {}), "access": access}
 
 
@@ -136,7 +136,7 @@ class TokenAuth:
         ]
 
     def admit(self, authorization: bytes | None) -> Access | None:
-        """The permissions of the sender; None if it is refused. Takes the same time however near a wrong secret is."""
+        """Return the permissions of the sender, or None if refused; secrets are compared in constant time."""
         if not self._known:
             return OPEN
         scheme, _, secret = (authorization or b"").partition(b" ")
@@ -149,14 +149,14 @@ class TokenAuth:
 
 
 def parse_tokens(lines: Iterable[str], *, origin: str) -> tuple[AccessToken, ...]:
-    """Tokens, one a line: the secret, ``read`` or ``read-write``, the root; ``#`` begins a comment line.
+    """Parse tokens, one a line: the secret, ``read`` or ``read-write``, the root; ``#`` begins a comment line.
 
     Args:
         lines: For example ``5f0c…e1 read-write user/alice``. A root of ``*`` reaches everything.
-        origin: Where they are from, for the message.
+        origin: Name of their source, for error messages.
 
     Raises:
-        ConfigurationError: A line is not of that form, or two have one secret; the message never contains a secret.
+        ConfigurationError: A line is malformed, or two have the same secret; the message never contains a secret.
     """
     tokens: list[AccessToken] = []
     for number, line in enumerate(lines, start=1):
@@ -179,21 +179,20 @@ def _digest(secret: bytes) -> bytes:
 
 
 class TrafficSettings(Checked):
-    """Limits on the requests of all senders together, and on the time each may take.
+    """Limits on connections and request bodies, over all senders.
 
     Attributes:
-        max_connections: At most so many at once. One more takes the place of the one that has gone longest without a
-            request under way, or else without its answer being taken; where there is none, it is refused. Each takes a
-            file handle, and most systems give a process 1,024.
-        header_seconds: How long the headers of a request may take to arrive, from the first byte to the last.
-        keep_alive_seconds: How long a connection is kept for a next request.
-        max_body_bytes: Larger bodies are refused.
-        body_seconds: How long a body may take to arrive, and how long an answer may wait for its receiver.
-        max_bodies_bytes: So much may be held at once of bodies above 64 KB; one alone is always taken. A body is held
-            several times while it is read and understood, so this bounds what the process grows by.
-        max_json_depth: Objects and lists within each other in a body.
-        max_json_elements: Values, objects and lists in a body, together. Each takes 50 to 200 bytes when it is read,
-            however short it is in the body.
+        max_connections: Maximum number of open connections. A further one replaces the connection that has been idle
+            longest, or else the one whose response has waited longest to be read; if there is none, it is refused. Each
+            takes a file handle, and most systems give a process 1,024.
+        header_seconds: Seconds in which the headers of a request must arrive.
+        keep_alive_seconds: Seconds for which a connection is kept open for a further request.
+        max_body_bytes: Maximum size of a body.
+        body_seconds: Seconds in which a body must arrive, and in which the receiver must take a response.
+        max_bodies_bytes: Maximum total size of bodies above 64 KB that are in memory at once; a single one is always
+            accepted. Parsing takes several times the size of a body, so this bounds the growth of the process.
+        max_json_depth: Maximum nesting of objects and lists in a body.
+        max_json_elements: Maximum number of values, objects and lists in a body. Each takes 50 to 200 bytes of memory.
     """
 
     max_connections: Annotated[int, Field(ge=1)] = 512
@@ -210,9 +209,9 @@ class McpSettings(TrafficSettings):
     """Limits on clients of MCP over HTTP.
 
     Attributes:
-        max_sessions: At most so many at once. One more takes the place of the one that was used longest ago; where all
-            of them have a request under way, it is refused (503). Each takes some 100 KB.
-        session_seconds: A session without a request under way for so long is ended; its client begins a new one.
+        max_sessions: Maximum number of sessions. A further one replaces the least recently used one; if all have a
+            running request, it is refused (503). Each takes some 100 KB.
+        session_seconds: Seconds without a request after which a session ends; its client begins a new one.
     """
 
     max_sessions: Annotated[int, Field(ge=1)] = 128
@@ -220,7 +219,7 @@ class McpSettings(TrafficSettings):
 
 
 class ServerSettings(TrafficSettings):
-    """Settings of the HTTP server, which hold for every request.
+    """Settings of the HTTP server.
 
     Attributes:
         host: The address to listen at.
@@ -230,12 +229,12 @@ class ServerSettings(TrafficSettings):
         allowed_hosts: Names in ``Host`` that are this server's, beside ``localhost``, ``host`` and addresses in
             figures, which no foreign page can put there.
         allowed_origins: Web pages that may ask, for example ``https://app.example.com``, beside this server's own.
-        requests_per_minute: Of each token, or of each address where there are no tokens; None is any number.
-        burst: How many of them may come at once.
+        requests_per_minute: Maximum rate for each token, or for each address without tokens; None sets no limit.
+        burst: Number of requests that may come at once.
         allow_scopes: Whether tools take arguments that name scopes within the conversation.
         worker: Whether to turn messages into memories in the background.
-        shutdown_seconds: How long requests that are under way may keep the server from ending; a write is finished
-            in any case.
+        shutdown_seconds: Seconds that the server waits for running requests when it ends; a write is finished in any
+            case.
     """
 
     host: str = "127.0.0.1"
@@ -250,10 +249,10 @@ class ServerSettings(TrafficSettings):
     shutdown_seconds: Annotated[int, Field(ge=1)] = 30
 
     def require_safe_address(self) -> None:
-        """Refuse to serve other machines without a token, or pages of which nobody knows whose they are.
+        """Refuse to serve other machines without a token, and refuse malformed origins.
 
         Raises:
-            ConfigurationError: The address is not this machine's own, and there are no tokens; or an origin is none.
+            ConfigurationError: The address is no loopback address and there are no tokens, or an origin is malformed.
         """
         for each in self.allowed_origins:
             if not re.fullmatch(r"[a-z][a-z\d+.-]*://[^/?#*\sA-Z]+", each):
@@ -265,7 +264,7 @@ class ServerSettings(TrafficSettings):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Return True if only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -42,7 +42,7 @@ _BY_STATUS: Final[Mapping[int, type[MemoryRetrieversError]]] = {
 
 
 def failure_of(answer: httpx.Response) -> MemoryRetrieversError:
-    """The error that an answer reports, by its ``error_type``, or else by its status."""
+    """Return the error that a response reports, by its ``error_type`` or else by its status."""
     try:
         sent = answer.json()
     except (ValueError, RecursionError):
@@ -123,13 +123,13 @@ class Transport:
         writes: bool = False,
         timeout: float | None = None,
     ) -> JsonObject:
-        """Send a request, and give its answer.
+        """Send a request and return the response.
 
         Args:
             path: The path below ``/api/v0``.
             body: The JSON object to send.
-            writes: Whether it changes anything, and so has a new idempotency key.
-            timeout: Seconds to connect, to send, and between two pieces of an answer; None takes the usual ones.
+            writes: Whether the request changes anything; if so, it carries an idempotency key.
+            timeout: Seconds to connect, to send, and between two chunks of a response; None takes the defaults.
         """
         if self._client.is_closed:
             raise ConfigurationError("this connection to a memory server has been closed: make a new one")
@@ -190,7 +190,7 @@ class Transport:
 
 
 def is_seconds(value: object) -> bool:
-    """True for a number of seconds, above 0, that can be waited for; None and infinity are none."""
+    """Return True for a finite number of seconds above 0."""
     return isinstance(value, int | float) and 0 < value <= _LONGEST_WAIT  # a NaN is not more than 0 either
 
 
@@ -211,14 +211,14 @@ def _encoded(body: JsonObject) -> bytes:
 
 
 def _is_passing(answer: httpx.Response, *, has_key: bool) -> bool:
-    """True if it is worth trying again: the server is busy, or still at the same request of an earlier attempt."""
+    """Return True if a retry may succeed: the server is busy, or still working on an earlier attempt."""
     under_way = answer.status_code == httpx.codes.CONFLICT and "retry-after" in answer.headers
     return answer.status_code in _PASSING or (has_key and under_way)
 
 
 @contextmanager
 def understood() -> Iterator[None]:
-    """Turn missing or malformed parts of an answer into one error."""
+    """Raise BackendError for missing or malformed parts of a response."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -68,14 +68,14 @@ class Sessions:
         self._is_used = False
 
     def begin(self, token: str) -> str | None:
-        """Use the token up; gives the value of the cookie, or None if it is not the token or was used before."""
+        """Consume the token and return the value of the cookie; None for a wrong or used token."""
         if self._is_used or not hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode()):
             return None
         self._is_used = True
         return self._session
 
     def admits(self, cookies: str | None) -> bool:
-        """True for the cookies of the browser that has used the token."""
+        """Return True for the cookies of the browser that has used the token."""
         try:
             shown = SimpleCookie(cookies or "").get(self.cookie)
         except CookieError:
@@ -97,7 +97,7 @@ class Gate:
             self._hosts |= frozenset(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it."""
+        """Pass a request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -123,7 +123,7 @@ class Gate:
                 await refusal(error)(scope, receive, guarded_send)
 
     async def _admitted(self, scope: Scope, receive: Receive) -> Response | None:
-        """None for a request that may go on; otherwise its answer."""
+        """Return None for a request that may pass, otherwise the refusal."""
         headers = Headers(scope=scope)
         # 1. by a name of this window, from a page of this window
         self._check_origin(headers)
@@ -160,7 +160,7 @@ class Gate:
         return response
 
     async def _body(self, headers: Headers, receive: Receive) -> dict[str, object]:
-        """The JSON object that a request carries."""
+        """Return the JSON object in the body of a request."""
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HTTPError(400, "BadRequest", "send Content-Type: application/json")
         text = await self._bodies.read(headers, receive)
@@ -179,7 +179,7 @@ def _no_number(name: str) -> object:
 
 
 def refusal(error: Exception) -> Response:
-    """The answer to a request that failed; of a mistake of this server it tells nothing."""
+    """Convert an error to a response; internal errors are not described."""
     if isinstance(error, BackendError) and _LOCKED in str(error):
         error = StoreLockedError("another program keeps the store locked: nothing was changed; try again in a moment")
     if isinstance(error, HTTPError | MemoryRetrieversError):
@@ -221,12 +221,12 @@ CHANGES: Final[Mapping[str, tuple[type[Query], Answer]]] = {
 
 
 def create_app(memory: AgentMemory, *, settings: WindowSettings, sessions: Sessions) -> ASGIApp:
-    """The web application of a window; it owns the memory, and closes it when it has shut down.
+    """Create the ASGI application of a window; it owns the memory and closes it at shutdown.
 
     Args:
-        memory: What is shown.
-        settings: Of what, and whether it may be changed.
-        sessions: Who may come in.
+        memory: The memory to show.
+        settings: Settings of the window.
+        sessions: Authenticates browsers.
     """
     window = Window(memory=memory, settings=settings)
 
@@ -250,7 +250,7 @@ def create_app(memory: AgentMemory, *, settings: WindowSettings, sessions: Sessi
 
 
 def _page() -> list[tuple[str, bytes, str]]:
-    """Paths of the files of the page, with their contents and types, read once."""
+    """Return the files of the page by path, with their media types; they are read once."""
     folder = resources.files("memory_retrievers.window") / "page"
     found = [("/", (folder / "index.html").read_bytes(), "text/html; charset=utf-8")]
     for file in sorted(folder.iterdir(), key=lambda each: each.name):
@@ -286,7 +286,7 @@ async def _changed(window: Window, body: type[Query], answer: Answer, request: R
 
 
 async def _answered(window: Window, answer: Answer, asked: Callable[[], Query]) -> Response:
-    """The answer, made in a thread; what is begun is finished, whether or not somebody waits for it."""
+    """Compute the response in a thread, which finishes even if the client leaves."""
 
     def made() -> Response:
         try:
@@ -313,9 +313,9 @@ def serve(memory: AgentMemory, *, settings: WindowSettings, announce: Callable[[
     """Serve a window until SIGTERM or Ctrl-C, then close the memory.
 
     Args:
-        memory: What is shown; it is closed in any case.
-        settings: Of what, and at which port.
-        announce: Called with the address that opens the window, once, as soon as it is listened at.
+        memory: The memory to show; it is closed in any case.
+        settings: Settings of the window.
+        announce: Called with the URL that opens the window, which works once, when the server listens.
     """
     with memory, listening(_HOST, settings.port) as listener:
         port: int = listener.getsockname()[1]

@@ -27,7 +27,7 @@ _QUOTED: Final = 200
 
 
 class PreviewBody(Query):
-    """An action of which is asked what it would take away."""
+    """Request for the effects of an action, before it is taken."""
 
     action: Literal["forget", "merge", "move"]
     scope: str
@@ -63,7 +63,7 @@ class ChangesQuery(Query):
 
 
 def changes(window: Window, query: ChangesQuery) -> JsonObject:
-    """The last changes within reach, newest first, each with what the memory says now, if it is there."""
+    """List the last changes within reach, newest first, each with the current text of its memory, if it exists."""
     within = window.settings.root if query.scope is None else window.reach(query.scope)
     found: list[JsonObject] = []
     for entry in window.journal.newest():
@@ -87,7 +87,7 @@ def _entry(window: Window, entry: Entry) -> JsonObject:
 
 
 def preview(window: Window, body: PreviewBody) -> JsonObject:
-    """What would go with an action."""
+    """List what an action would delete."""
     memory = _for(window, body)
     if body.action == "move":
         _target(window, body.to)
@@ -108,7 +108,7 @@ def preview(window: Window, body: PreviewBody) -> JsonObject:
 
 
 def _for(window: Window, body: PreviewBody | ActBody) -> AnyMemory:
-    """The memory that an action is meant for, if it is in a state in which that can be done."""
+    """Return the memory of an action, if its state allows the action."""
     memory = window.find(body.id, scope=body.scope)
     possible = actions_of(memory, now=window.memory.now())
     if body.action not in possible:
@@ -119,7 +119,7 @@ def _for(window: Window, body: PreviewBody | ActBody) -> AnyMemory:
 
 
 def act(window: Window, body: ActBody) -> JsonObject:
-    """Change a memory, note who did it and when, and remember how to undo it."""
+    """Change a memory, and record who did it, when, and how to undo it."""
     memory = _for(window, body)
     window.journal.require_writable()
     after, note = _ACTIONS[body.action](window, memory, body)
@@ -144,7 +144,7 @@ def undo(window: Window, body: UndoBody) -> JsonObject:
     """Undo a change of this window.
 
     Raises:
-        HTTPError: What was changed then has been changed again since, or its id is taken in its former scope (409).
+        HTTPError: The memory has been changed again since, or its id is taken in its former scope (409).
         NotFoundError: There is no such change that can be undone, or its memory is gone.
     """
     known = window.undo.get(body.change)

@@ -34,7 +34,7 @@ Moment = Annotated[datetime | None, BeforeValidator(lambda given: parse_moment("
 
 
 class Query(Checked):
-    """Base of what requests ask for, and by itself nothing."""
+    """Base of the query models, without fields."""
 
 
 class ScopesQuery(Query):
@@ -81,7 +81,7 @@ class PulseQuery(Query):
 
 
 def about(window: Window, _query: Query) -> JsonObject:
-    """The store, the window's reach, and the moment of the first memory."""
+    """Describe the store, the root of the window, and the time of the first memory."""
     settings, earliest = window.settings, window.memory.overview.earliest(window.settings.root)
     return {
         "title": settings.title,
@@ -97,7 +97,7 @@ def about(window: Window, _query: Query) -> JsonObject:
 
 
 def children(window: Window, query: ScopesQuery) -> JsonObject:
-    """The scopes directly below one; without one the topmost, which is the root where the window has one."""
+    """List the scopes directly below a scope; without one, the topmost scopes, or the root of the window."""
     root, overview = window.settings.root, window.memory.overview
     if query.under is None and root is not None:
         return {"scopes": [_scope(overview.counts(root), under=None)], "cursor": None}
@@ -125,7 +125,7 @@ def _scope(counts: ScopeCounts, *, under: str | None) -> JsonObject:
 
 
 def memories(window: Window, query: MemoriesQuery) -> JsonObject:
-    """A page of the memories of a scope, open conversations among them, in either order of when they were made."""
+    """List a page of the memories of a scope, with open conversations, by time of creation in either order."""
     scope, now = window.reach(query.scope), window.memory.now()
     after, overview = parse_cursor(query.cursor), window.memory.overview
     listing = Listing(
@@ -168,7 +168,7 @@ def _is_behind(memory: AnyMemory, after: Position | None, *, oldest_first: bool)
 
 
 def memory(window: Window, query: MemoryQuery) -> JsonObject:
-    """One memory, whole: its messages, versions and curve, where it comes from and what was made of it."""
+    """Return a whole memory: messages, versions, forgetting curve, sources, and memories derived from it."""
     found, now = window.find(query.id, scope=query.scope), window.memory.now()
     history = window.memory.history(found.id, scope=found.scope) if isinstance(found, SemanticMemory) else ()
     sources = (*found.consolidated_from, *(found.source_episodic_ids if isinstance(found, SemanticMemory) else ()))
@@ -188,7 +188,7 @@ def memory(window: Window, query: MemoryQuery) -> JsonObject:
 
 
 def actions_of(memory: AnyMemory, *, now: datetime) -> list[str]:
-    """Names of what can be done to a memory."""
+    """List the names of the actions that a memory allows."""
     if isinstance(memory, EpisodicMemory):
         of_message = ["forget_message"] if memory.messages else []
         if memory.is_open:
@@ -201,7 +201,7 @@ def actions_of(memory: AnyMemory, *, now: datetime) -> list[str]:
 
 
 def diff(window: Window, query: DiffQuery) -> JsonObject:
-    """What a scope knows at one moment and did not know, or knew otherwise, at another."""
+    """Compare the memories of a scope at two moments."""
     if query.since is None:
         raise ValidationError("since must be a moment, as ISO 8601")
     scope, now = window.reach(query.scope), window.memory.now()
@@ -224,7 +224,7 @@ def diff(window: Window, query: DiffQuery) -> JsonObject:
 
 
 def pulse(window: Window, query: PulseQuery) -> JsonObject:
-    """Texts that change when the scope changes, and when anything within reach does."""
+    """Return two fingerprints, of the scope and of everything within reach, that change with the contents."""
     version = None if query.scope is None else window.pulse(window.reach(query.scope))
     within = window.memory.overview.state(window.settings.root)
     return {"version": version, "store": ".".join(map(str, (*within, window.undo.changes)))}
@@ -307,14 +307,14 @@ _AS_STORED: Final = {"id", "scope", "tags", "origin", "created_at", "updated_at"
 def memory_shape(
     memory: AnyMemory, *, now: datetime, as_of: datetime | None = None, versions: int = 1, whole: bool = False
 ) -> JsonObject:
-    """A memory as the page shows it.
+    """Convert a memory to the JSON that the page shows.
 
     Args:
         memory: The memory.
-        now: When it is shown.
-        as_of: The moment whose words these are; None is now.
-        versions: How many versions it has.
-        whole: Tell long texts and metadata whole.
+        now: The current time.
+        as_of: The moment at which the memory had this text; None is now.
+        versions: Number of its versions.
+        whole: Include long texts and metadata in full.
     """
     text = _text_of(memory)
     shape: JsonObject = memory.model_dump(mode="json", include=_AS_STORED, exclude_none=True) | {
@@ -333,7 +333,7 @@ def memory_shape(
 
 
 def _text_of(memory: AnyMemory) -> str:
-    """What a memory says; of an open conversation the last message."""
+    """Return the text of a memory; of an open conversation, the last message."""
     if isinstance(memory, SemanticMemory):
         return memory.fact
     return memory.messages[-1].content if memory.is_open and memory.messages else memory.summary
