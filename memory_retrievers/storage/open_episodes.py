@@ -19,6 +19,7 @@ from memory_retrievers.models import EpisodicMemory, Origin, SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.models.storage import PROBE, OpenMessage, QueuedMessage
 from memory_retrievers.text.analysis import analyze, one_line
+from memory_retrievers.text.languages import forget_words
 from memory_retrievers.text.passages import message_passage, said_terms, said_text
 
 if TYPE_CHECKING:
@@ -209,7 +210,8 @@ class OpenEpisodes:
     def drop(self, scope: str, *, include_child_scopes: bool) -> None:
         """Keep nothing of queues that are empty now: another process may have forgotten what was in them."""
         with self._lock:
-            self.kept.pop((scope, include_child_scopes), None)
+            if self.kept.pop((scope, include_child_scopes), None) is not None:
+                forget_words()
 
     def memories(self, episodes: Sequence[OpenEpisode]) -> list[EpisodicMemory | None]:
         """Open episodes as memories, in the order given; None where all that is seen of one is queued no more."""
@@ -256,7 +258,8 @@ class OpenEpisodes:
         return [each.row for each in self._ledger.open_episodes.read(rows) if is_meant(each.message)]
 
     def clear(self) -> None:
-        """Drop all messages from memory, including those that are being read now."""
+        """Drop all messages from memory with their words, including those that are being read now."""
+        forget_words()
         with self._lock:
             self._cleared += 1
             self._drop_all()

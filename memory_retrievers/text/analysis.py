@@ -147,9 +147,9 @@ def analyze(text: str) -> list[str]:
     folded = _folded(text)
     runs = _word_runs(ascii_only=folded.isascii()).findall(folded)
     if len(folded) <= _RECURS or max(map(len, runs), default=0) <= _RECURS:  # nearly always
-        terms = list(chain.from_iterable(map(_known_terms, runs)))
+        terms = list(chain.from_iterable(map(known_terms, runs)))
     else:
-        terms = [term for run in runs for term in (_known_terms if len(run) <= _RECURS else _word_terms)(run)]
+        terms = [term for run in runs for term in (known_terms if len(run) <= _RECURS else _word_terms)(run)]
     if not folded.isascii():
         terms += [term for run in _CJK_RUN.findall(folded) for term in (*run, *map("".join, pairwise(run)))]
     return terms or [_stemmer.stem(run) for run in runs]
@@ -351,7 +351,7 @@ def _word_terms(run: str) -> tuple[str, ...]:
     return tuple(stems) if parts == [word] else (word, *stems)
 
 
-_known_terms = functools.lru_cache(maxsize=1 << 15)(_word_terms)
+known_terms = functools.lru_cache(maxsize=1 << 15)(_word_terms)
 """The same for words, which recur: of 32,768 the terms are kept, a kilobyte each at most."""
 
 

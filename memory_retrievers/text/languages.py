@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import Stemmer
 
-from memory_retrievers.text.analysis import without_accents
+from memory_retrievers.text.analysis import known_terms, without_accents
 from memory_retrievers.text.dates import tells_time
 
 _GERMAN: Final = """
@@ -163,6 +163,12 @@ def word_form(term: str, language: str | None) -> str:
     if language is None:
         return term if term.isascii() else Stemmer.Stemmer("english", 0).stemWord(without_accents(term))
     return without_accents(Stemmer.Stemmer(language, 0).stemWord(term))
+
+
+def forget_words() -> None:
+    """Remember none of the words that were analysed: each is kept by itself, and yet may be a name or an address."""
+    known_terms.cache_clear()
+    word_form.cache_clear()
 
 
 def tells_change(text: str) -> bool:

@@ -59,7 +59,7 @@ def _fill(ledger, index, texts):
 def test_snapshots_of_many_distinct_words_keep_to_their_bytes(ledger, engine, monkeypatch):
     postings = PostingsKeywordIndex(ledger, **PARAMETERS)
     _fill(ledger, postings, [words(WORDS * number) for number in range(20)])
-    monkeypatch.setattr(text, "_known_terms", text._word_terms)  # its own test is below
+    monkeypatch.setattr(text, "known_terms", text._word_terms)  # its own test is below
     ledger.snapshots.most = 2**20
     index = engine(ledger, **PARAMETERS)
     with Held() as held:
@@ -71,7 +71,7 @@ def test_snapshots_of_many_distinct_words_keep_to_their_bytes(ledger, engine, mo
 
 
 def test_what_a_snapshot_is_said_to_take_is_what_it_takes(ledger, monkeypatch):
-    monkeypatch.setattr(text, "_known_terms", text._word_terms)  # it would keep the same terms
+    monkeypatch.setattr(text, "known_terms", text._word_terms)  # it would keep the same terms
     postings = PostingsKeywordIndex(ledger, **PARAMETERS)
     for number in range(20):
         postings.add(add(ledger, [fact(f"f{number}", words(WORDS * number), scope="user/1")]))
@@ -131,12 +131,12 @@ def test_one_word_of_a_megabyte_leaves_little_behind(ledger):
     ids=["joined", "with marks"],
 )
 def test_words_that_are_kept_with_their_terms_are_short(word):
-    text._known_terms.cache_clear()
+    text.known_terms.cache_clear()
     with Held() as held:
         for number in range(500):
             text.analyze(word(number))
     assert held.bytes < 500 * 1_500, f"{held.bytes / 500:.0f} bytes a word"
-    text._known_terms.cache_clear()
+    text.known_terms.cache_clear()
 
 
 def test_of_claims_that_a_full_disk_has_refused_for_days_little_is_left(ledger, monkeypatch):

@@ -30,6 +30,7 @@ from memory_retrievers.models.selection import NO_LABELS, Selection, labels_of
 from memory_retrievers.models.storage import OpenPlace
 from memory_retrievers.settings import SNAPSHOT_BYTES
 from memory_retrievers.text.analysis import analyze
+from memory_retrievers.text.languages import forget_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -250,6 +251,7 @@ class Snapshots:
 
     def forget(self, passages: Sequence[int] | None) -> None:
         """Leave nothing of these passages in memory, or of any; also not of what is being loaded now."""
+        forget_words()
         with self._lock:
             self._evictions += 1
             if passages is None:
@@ -286,6 +288,8 @@ class Snapshots:
         ids = seen.ids if rows is None else seen.ids[np.isin(seen.memories, np.array(rows, np.int64))]
         there = self._passages.columns(entry.selection, memories=rows).columns["ids"] if len(ids) else ids
         gone = np.setdiff1d(ids, there, assume_unique=True)
+        if len(gone):
+            forget_words()
         with self._lock:
             if self._entries.get(key) is not entry or entry.snapshot is not seen:
                 return  # what has changed it meanwhile may know less: it is looked at again
@@ -416,7 +420,10 @@ class Snapshots:
         newest = int(snapshot.memories[-1]) if len(snapshot) else 0
         whole = at_once or (rows is not None and len(rows) <= _AT_ONCE and all(row > newest for row in rows))
         fresh = self._passages.columns(selection, memories=rows, with_vectors=whole, with_texts=whole)
+        before = len(snapshot)
         snapshot, new = snapshot.caught_up(fresh, changed=rows)
+        if len(snapshot) < before:  # another process has deleted some
+            forget_words()
         ids = new.columns["ids"]
         if not len(ids):
             return snapshot

@@ -1,0 +1,88 @@
+"""The words of what is forgotten are in no cache of the process: a word may be a name, an address or a number."""
+
+import gc
+import time
+
+import pytest
+from patience import PATIENCE
+
+from memory_retrievers import AgentMemory, Message
+from memory_retrievers.backends.sql import snapshots
+from memory_retrievers.models import MemoryKey
+from memory_retrievers.testing import HashEmbedder, inside
+from memory_retrievers.text.analysis import known_terms
+from memory_retrievers.text.languages import word_form
+
+SCOPE, OTHER = "user/ana", "user/bo"
+ADDRESS = "otterpin-4711@secret.example"
+SAID = Message(role="user", content=f"Mein Konto ist {ADDRESS} und liegt im Häuschen")
+
+
+def kept_words():
+    """All words that the caches of the process hold."""
+    keys = [key for cache in (known_terms, word_form) for key in gc.get_referents(cache)]
+    parts = [part for key in keys for part in ([key] if isinstance(key, str) else gc.get_referents(key))]
+    return {part for part in parts if isinstance(part, str)}
+
+
+def opened(path):
+    return AgentMemory.open(path, embedder=HashEmbedder())
+
+
+def filled(memory, *, is_open):
+    """Store the message, search it with words of a language that has forms, and return the memory's id."""
+    memory.remember_fact(scope=OTHER, fact="Likes tea")
+    memory.add_messages(SCOPE, [SAID])
+    if not is_open:
+        memory.flush(SCOPE)
+    (episode,) = memory.retrieve("Wo liegt mein Konto im Haus?", scope=SCOPE).episodic
+    assert ADDRESS in kept_words()
+    return episode.memory.id
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["an episode", "an open conversation"])
+@pytest.mark.parametrize(
+    "forget",
+    [
+        lambda memory, episode: memory.forget(episode, scope=SCOPE),
+        lambda memory, _: memory.forget_scope(SCOPE),
+        lambda memory, _: memory.forget_conversation(SCOPE),
+        lambda memory, _: memory.forget_messages(SCOPE, [SAID.content]),
+    ],
+    ids=["a memory", "a scope", "a conversation", "a message"],
+)
+def test_no_word_of_what_was_forgotten_is_kept(tmp_path, forget, is_open):
+    with opened(tmp_path / "store") as memory:
+        forget(memory, filled(memory, is_open=is_open))
+        assert not {word for word in kept_words() if "otterpin" in word}
+
+
+def test_words_that_are_no_longer_in_a_changed_fact_are_not_kept(tmp_path):
+    with opened(tmp_path / "store") as memory:
+        memory.remember_fact(scope=SCOPE, id="f1", fact=f"Writes from {ADDRESS}")
+        assert ADDRESS in kept_words()
+        memory.update("f1", scope=SCOPE, fact="Writes no mail", correct=True)
+        assert not {word for word in kept_words() if "otterpin" in word}
+
+
+@pytest.mark.parametrize("looks_after", [0.02, 3_600], ids=["by itself", "when it searches"])
+def test_who_has_a_snapshot_lets_go_of_the_words_that_another_process_has_forgotten(tmp_path, monkeypatch, looks_after):
+    monkeypatch.setattr(snapshots, "LOOK_AFTER", looks_after)
+    with opened(tmp_path / "store") as memory:
+        memory.remember_fact(scope=SCOPE, fact="Likes milk")
+        id = filled(memory, is_open=False)
+        inside(memory).ledger.remove([MemoryKey(scope=SCOPE, id=id)])  # beside the store, as another process does
+        deadline = time.monotonic() + PATIENCE
+        while looks_after < 1 and ADDRESS in kept_words() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if looks_after > 1:
+            memory.retrieve("milk", scope=SCOPE)
+        assert not {word for word in kept_words() if "otterpin" in word}
+
+
+def test_who_searches_an_open_conversation_that_another_process_has_forgotten_lets_go_of_its_words(tmp_path):
+    with opened(tmp_path / "store") as memory:
+        filled(memory, is_open=True)
+        inside(memory).ledger.open_episodes.forget(SCOPE, None)
+        memory.retrieve("milk", scope=SCOPE)
+        assert not {word for word in kept_words() if "otterpin" in word}
