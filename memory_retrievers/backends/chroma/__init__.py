@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.backends.vectors import ExactVectorIndex
@@ -169,6 +169,10 @@ class _StoppedError(Exception):
     """The store is being closed; what is not done yet is done at its next use."""
 
 
+class _BegunAnewError(BackendError):
+    """Another process has asked for the projection to be recreated while this one feeds it."""
+
+
 class Feeder:
     """Brings a projection up to date, in the caller's thread or in a background thread."""
 
@@ -204,10 +208,14 @@ class Feeder:
             try:
                 if not self._projection.hold():
                     return
-                if self._generation is None:
-                    self._prepare()
-                else:
-                    self._feed(self._generation)
+                while True:
+                    with suppress(_BegunAnewError):
+                        if self._generation is None:
+                            self._prepare()
+                        else:
+                            self._feed(self._generation)
+                        break
+                    self._generation, self._suspect = None, False  # what another has begun since is gone on with
             except _StoppedError:
                 return
             except BackendError as error:
@@ -352,7 +360,7 @@ class Feeder:
                 if batch is None:
                     return  # another process has fed it
                 if batch.generation != generation:
-                    raise BackendError("another process has begun the vector projection anew")
+                    raise _BegunAnewError("another process has begun the vector projection anew")
                 self._put(batch.put)
                 self._projection.remove(batch.remove)
                 self._outbox.acknowledge(batch)

@@ -565,6 +565,24 @@ def test_a_projection_that_another_begins_anew_is_made_anew_by_the_one_that_hold
     second.rebuild()
     assert ledgers[0].outbox.state().generation is None
     assert first.search(vector, selection, limit=5) == expected
-    first._feeder._next_attempt = 0.0  # the pause after what it takes for a failure
-    assert first.search(vector, selection, limit=5) == expected
     assert [each.created for each in projections] == [2, 0]
+
+
+def test_rebuilding_while_another_process_rebuilds_goes_on_with_what_was_begun_last(both, monkeypatch):
+    monkeypatch.setattr(indexing, "BATCH", 10)
+    ledgers, projections, (first, second) = both
+    store(ledgers[0], 30)
+    put, puts = projections[0].put, []
+
+    def put_beside_another(passages):
+        put(passages)
+        puts.append(len(passages))
+        if len(puts) == 2:
+            second.rebuild()
+
+    monkeypatch.setattr(projections[0], "put", put_beside_another)
+    first.rebuild()
+    assert puts == [10] * 5
+    assert [each.created for each in projections] == [2, 0]
+    report = first.verify()
+    assert (report.projected, report.problems) == (30, ())
