@@ -245,12 +245,13 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
 
     def after_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object] | None:  # noqa: ARG002
         """Queue new messages, and have due messages processed."""
-        done = state.get("memory_done")
-        if not self._record or done is None:
+        if not self._record:
             return None
         with self._lock:
             self._runs.pop(state.get("memory_recall", ""), None)
-        messages, known = state["messages"], set(done)
+        messages = state["messages"]
+        # a middleware in front may have ended the first run of a thread before this one saw it
+        known = set(state["memory_done"] if "memory_done" in state else self._done_before(messages))
         new = [each for each in messages if each.id not in known]
         answered = [*takewhile(lambda each: isinstance(each, ToolMessage), reversed(new))][::-1]
         return self._queued(new, messages, done=[], answered=answered, is_end=True)

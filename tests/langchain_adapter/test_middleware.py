@@ -21,6 +21,7 @@ from langchain.agents.middleware import (
     SummarizationMiddleware,
     ToolCallLimitMiddleware,
     dynamic_prompt,
+    hook_config,
 )
 from langchain.agents.structured_output import ToolStrategy
 from langchain.tools import ToolRuntime
@@ -855,6 +856,20 @@ def test_an_answer_is_recorded_once_though_its_run_ends_before_that_is_in_a_chec
         with pytest.raises(ConnectionError) if hook else nullcontext():
             agent.invoke(asking(question), ALICE)
     assert [content for _, content in recorded(memory)] == ["Where to?", "To Lisbon.", "And then?", "To Porto."]
+
+
+def test_what_the_user_said_is_recorded_though_a_guardrail_in_front_ends_the_run(memory, saying):
+    class Guardrail(AgentMiddleware):
+        @hook_config(can_jump_to=["end"])
+        def before_agent(self, state, runtime):
+            is_refused = "code" in state["messages"][-1].text
+            return {"messages": [AIMessage("I may not say that.")], "jump_to": "end"} if is_refused else None
+
+    middleware = [Guardrail(), AgentMemoryMiddleware(memory=memory)]
+    agent = create_agent(saying("Sunny."), middleware=middleware, checkpointer=InMemorySaver())
+    for question in ("What is the code?", "How is the weather?"):
+        agent.invoke(asking(question), ALICE)
+    assert [content for _, content in recorded(memory)] == ["What is the code?", "How is the weather?", "Sunny."]
 
 
 def test_the_same_report_of_an_agent_that_nobody_asks_is_recorded_each_time(memory, saying):
