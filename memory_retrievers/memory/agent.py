@@ -92,13 +92,13 @@ class AgentMemory(BaseMemory):
     All methods may be called from several threads at once.
     """
 
-    def __init__(self, engine: Engine | None = None, release: Callable[[], None] | None = None) -> None:
+    def __init__(self, engine: Engine | None = None, release: Callable[..., None] | None = None) -> None:
         if engine is None or release is None:
             raise TypeError("open a memory by AgentMemory.open(path), connect(address) or in_memory()")
         self._shared_engine = engine
         self._adoption_report: AdoptionReport | None = None
         # also when the handle is dropped without being closed, and when the program ends
-        self._release = weakref.finalize(self, release)
+        self._release = weakref.finalize(self, release, is_dropped=True)
         self._opened_by: Opener | None = None
         self._name = uuid4().hex
 
@@ -362,7 +362,8 @@ class AgentMemory(BaseMemory):
 
     def close(self) -> None:
         """Write what is waiting and release everything; a second call does nothing."""
-        self._release()
+        if (held := self._release.detach()) is not None:
+            held[1]()
         self._opened_by = None  # it holds the embedder
 
     # --- remembering

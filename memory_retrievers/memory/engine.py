@@ -106,11 +106,13 @@ class Engine:
         """What another holder of this store must ask for, see :meth:`ResolvedOptions.settings_with`."""
         return self._parts.settings_with(self.store.embedder.id)
 
-    def close(self, closed: Callable[[], None] = lambda: None) -> None:
+    def close(self, closed: Callable[[], None] = lambda: None, *, is_dropped: bool = False) -> None:
         """Write what is waiting, release everything even if that fails, and call ``closed``.
 
-        Where it is called in a thread that it waits for, from a hook or by the garbage collector, another one does it.
+        Where it is called in a thread that it waits for, from a hook or by the garbage collector, another one does it;
+        and where a handle is dropped, in a thread that may hold whatever lock a hook of the worker waits for.
         """
+        may_be_awaited = is_dropped and self._worker is not None and threading.main_thread().is_alive()
 
         def work() -> None:
             try:
@@ -118,7 +120,7 @@ class Engine:
             finally:
                 closed()
 
-        if self.waits_for_this_thread():
+        if may_be_awaited or self.waits_for_this_thread():
             with suppress(RuntimeError):  # there is no room for a thread, or the program ends
                 threading.Thread(target=work).start()
                 return
@@ -150,7 +152,7 @@ def open_engine(
     read_only: bool = False,
     pool_size: int = POOL_SIZE,
     within: str | None = None,
-) -> tuple[Engine, Callable[[], None]]:
+) -> tuple[Engine, Callable[..., None]]:
     """Open a store, made if it is missing; returns its engine, and what lets go of it.
 
     Args:
@@ -208,7 +210,7 @@ def _register_hook_of_forks() -> None:
         os.register_at_fork(before=_registry.acquire, after_in_parent=release, after_in_child=release)
 
 
-def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Callable[[], None]]:
+def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Callable[..., None]]:
     """The engine of a directory, which all its holders in this process have; the last that lets go of it closes it."""
     _register_hook_of_forks()
     require_local(directory)
@@ -239,14 +241,14 @@ def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Cal
         if live.engine.waits_for_this_thread():
             raise ConfigurationError(f"{directory} is being closed, which waits for this thread")
         live.closed.wait()  # its last holder is letting go of it
-    return live.engine, lambda: _let_go(place, live)
+    return live.engine, functools.partial(_let_go, place, live)
 
 
-def _let_go(place: Path, live: _Live) -> None:
+def _let_go(place: Path, live: _Live, *, is_dropped: bool = False) -> None:
     def closed() -> None:
         del _live[place]
         live.closed.set()
 
     # a forked child holds nothing: the store is its parent's
     if live.process == os.getpid() and live.holders.pop():
-        live.engine.close(closed)
+        live.engine.close(closed, is_dropped=is_dropped)

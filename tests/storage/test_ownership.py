@@ -352,6 +352,33 @@ def test_a_handle_that_its_own_worker_drops_lets_the_worker_end(store, last):
         assert memory.stats().episodes == 1
 
 
+def test_a_handle_dropped_by_who_holds_a_lock_that_the_worker_waits_for_keeps_neither(store):
+    lock, working, dropped = threading.Lock(), threading.Event(), threading.Event()
+
+    def locked(record):
+        if isinstance(record, EpisodicDraft):
+            working.set()
+            with lock:
+                pass
+        return record
+
+    def drop():
+        with lock:
+            assert working.wait(PATIENCE)
+            handles.clear()
+        dropped.set()
+
+    handles = [opened(store, before_store=locked)]
+    handles[0].add_messages("c1", [Message(role="user", content=f"Message {n}") for n in range(40)])
+    thread = threading.Thread(target=drop, daemon=True)
+    thread.start()
+    until(lock.locked, "the lock")
+    handles[0].start_worker()
+    assert dropped.wait(PATIENCE)
+    with opened(store) as memory:
+        assert memory.stats().episodes == 1
+
+
 def test_a_worker_may_open_and_close_another_store_for_each_episode(store, tmp_path):
     done = threading.Event()
 
