@@ -17,7 +17,7 @@ from memory_retrievers.backends.terms import EMPTY, TermBlock, positions_of
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models.fields import EPOCH, MICROSECOND, Category, microseconds
 from memory_retrievers.models.memories import Kind, Origin
-from memory_retrievers.models.selection import Layout, Selection
+from memory_retrievers.models.selection import Growing, Layout, Selection
 from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
@@ -68,48 +68,6 @@ def category_code(name: str | None) -> int:
         return UNKNOWN
     own = hashlib.blake2b(name.encode(), digest_size=7)  # 56 bits: no two names of a memory share one
     return _CATEGORIES.get(name, len(_CATEGORIES) + int.from_bytes(own.digest()))
-
-
-class Growing:
-    """An array, shape (n, …), that grows at its end: a view of a larger one, whose free rows the next view takes.
-
-    Views that were given out keep their length, so whoever reads one is not disturbed. Only one thread at a time may
-    append.
-    """
-
-    __slots__ = ("_room", "array")
-
-    def __init__(self, array: NDArray[Any], room: _Room | None = None) -> None:
-        self.array = array
-        self._room = room or _Room(array, len(array))
-
-    @property
-    def size(self) -> int:
-        """Bytes, free rows included: at most an eighth more than what is in use."""
-        return self._room.array.nbytes
-
-    def appended(self, rows: NDArray[Any]) -> Growing:
-        """Return an array with further rows, shape (k, …); copied only when there is no room."""
-        before, after, room = len(self.array), len(self.array) + len(rows), self._room
-        if not before:
-            return Growing(rows)
-        if room.taken != before or after > len(room.array):
-            array = np.empty((after + after // 8, *self.array.shape[1:]), self.array.dtype)
-            array[:before] = self.array
-            room = _Room(array, before)
-        room.array[before:after] = rows
-        room.taken = after
-        return Growing(room.array[:after], room)
-
-
-class _Room:
-    """The array behind views, and how many of its rows are taken."""
-
-    __slots__ = ("array", "taken")
-
-    def __init__(self, array: NDArray[Any], taken: int) -> None:
-        self.array = array
-        self.taken = taken
 
 
 DAMAGED_VECTOR: Final = "a stored vector is damaged: run verify, which names it, and restore a backup"
@@ -232,8 +190,7 @@ class ScopeSnapshot:
     @cached_property
     def _all_until(self) -> int:
         """The moment until which all passages are visible, in microseconds since 1970: 0 if one is not any more."""
-        all_hold = (self.columns["invalid"].array == NEVER).all()
-        return int(self.columns["expires"].array.min(initial=NEVER)) if all_hold else 0
+        return _all_until({name: self.columns[name].array for name in ("expires", "invalid")})
 
     @cached_property
     def _everything(self) -> NDArray[np.bool_]:
@@ -328,7 +285,7 @@ class ScopeSnapshot:
         grown = {name: self.columns[name].appended(columns[name]) for name in COLUMNS}
         first = max(len(self) - 1, 0)
         memories, places = grown["memories"].array[first:], grown["places"].array[first:]
-        return ScopeSnapshot(
+        snapshot = ScopeSnapshot(
             columns=grown,
             names=tuple(codes),
             vectors=self.vectors.appended(matrix),
@@ -336,6 +293,11 @@ class ScopeSnapshot:
             is_ordered=self.is_ordered and is_ordered(memories, places),
             unread=(*texts,) if is_read else (*self.unread, *texts),
         )
+        former: Layout | None = vars(self).get("_whole")
+        if former is not None and snapshot.is_ordered and memories[0] < memories[1:].min(initial=NEVER):
+            snapshot._whole.grow(former, laid_out(columns, snapshot.names))
+            vars(snapshot)["_all_until"] = min(self._all_until, _all_until(columns))
+        return snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,10 +347,14 @@ def laid_out(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> Lay
         memories=columns["memories"],
         places=columns["places"],
         speakers=columns["speakers"],
-        tells_time=columns["tells_time"].astype(np.bool_),
+        tells_time=columns["tells_time"].view(np.bool_),
         began=columns["began"],
         names=names,
     )
+
+
+def _all_until(columns: Mapping[str, NDArray[Any]]) -> int:
+    return int(columns["expires"].min(initial=NEVER)) if (columns["invalid"] == NEVER).all() else 0
 
 
 def _renamed(codes: NDArray[np.int64], names: tuple[str, ...]) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -176,6 +176,50 @@ class Hits(NamedTuple):
     scores: list[float]  # scores of the search, descending
 
 
+class Growing:
+    """An array, shape (n, …), that grows at its end: a view of a larger one, whose free rows the next view takes.
+
+    Views that were given out keep their length, so whoever reads one is not disturbed. Only one thread at a time may
+    append.
+    """
+
+    __slots__ = ("_room", "array")
+
+    def __init__(self, array: NDArray[Any], room: _Room | None = None) -> None:
+        self.array = array
+        self._room = room or _Room(array, len(array))
+
+    @property
+    def size(self) -> int:
+        """Bytes, free rows included: at most an eighth more than what is in use."""
+        return self._room.array.nbytes
+
+    def appended(self, rows: NDArray[Any]) -> Growing:
+        """Return an array with further rows, shape (k, …); copied only when there is no room."""
+        before, after, room = len(self.array), len(self.array) + len(rows), self._room
+        if not before:
+            return Growing(rows)
+        if room.taken != before or after > len(room.array):
+            import numpy as np  # here, so that importing the package loads no numpy
+
+            array = np.empty((after + after // 8, *self.array.shape[1:]), self.array.dtype)
+            array[:before] = self.array
+            room = _Room(array, before)
+        room.array[before:after] = rows
+        room.taken = after
+        return Growing(room.array[:after], room)
+
+
+class _Room:
+    """The array behind views, and how many of its rows are taken."""
+
+    __slots__ = ("array", "taken")
+
+    def __init__(self, array: NDArray[Any], taken: int) -> None:
+        self.array = array
+        self.taken = taken
+
+
 @dataclass(frozen=True)
 class Layout:
     """Grouping of n passages by memory, as parallel arrays of shape (n,), ordered by memory and by place within it."""
@@ -189,6 +233,18 @@ class Layout:
     names: tuple[str, ...]  # names of the speakers, as the messages give them
     # what was made of it and goes with it, by name, with the array that it was made by
     made: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    # the arrays below that have grown with it, by name
+    grown: dict[str, Growing] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def grow(self, former: Layout, later: Layout) -> None:
+        """Make of the passages of a former layout, and of later memories behind them, what was made of the former."""
+        known = vars(former)
+        for name, counted in GROWING.items():
+            if name in known:
+                rows = getattr(later, name)
+                rows = rows + len(getattr(former, counted)) if counted else rows
+                self.grown[name] = former.grown.get(name, Growing(known[name])).appended(rows)
+                vars(self)[name] = self.grown[name].array
 
     @cached_property
     def is_first(self) -> NDArray[np.bool_]:
@@ -204,11 +260,25 @@ class Layout:
         return self.is_first.nonzero()[0]
 
     @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """Index behind each memory's last passage, shape (m,)."""
+        import numpy as np  # here, so that importing the package loads no numpy
+
+        return np.append(self.starts, len(self.memories))[1:]
+
+    @cached_property
     def groups(self) -> NDArray[np.int64]:
         """Index of the memory that each passage belongs to, in the order of ``starts``, from 0; shape (n,)."""
         import numpy as np  # here, so that importing the package loads no numpy
 
-        return np.arange(len(self.starts)).repeat(np.diff(self.starts, append=len(self.is_first)))
+        return np.arange(len(self.starts)).repeat(self.ends - self.starts)
+
+    @cached_property
+    def ranks(self) -> NDArray[np.int64]:
+        """Index of each passage among those of its memory, from 0; shape (n,)."""
+        import numpy as np  # here, so that importing the package loads no numpy
+
+        return np.arange(len(self.groups)) - self.starts[self.groups]
 
     @cached_property
     def is_message(self) -> NDArray[np.bool_]:
@@ -221,10 +291,38 @@ class Layout:
         return bool(self.is_message.any())
 
     @cached_property
+    def has_both(self) -> NDArray[np.bool_]:
+        """Mask of the memories that have messages behind a passage for the whole of them, shape (m,)."""
+        import numpy as np  # here, so that importing the package loads no numpy
+
+        return np.logical_or.reduceat(self.is_message, self.starts) & ~self.is_message[self.starts]
+
+    @cached_property
     def is_next(self) -> NDArray[np.bool_]:
-        """Mask of the passages, but for the first, that were said right after the one before them; shape (n - 1,)."""
-        in_row = self.places[1:] == self.places[:-1] + 1
-        return ~self.is_first[1:] & in_row & self.is_message[:-1]  # type: ignore[no-any-return]
+        """Mask of the passages that were said right after the one before them, shape (n,)."""
+        is_next = ~self.is_first
+        is_next[1:] &= (self.places[1:] == self.places[:-1] + 1) & self.is_message[:-1]
+        return is_next
+
+    @cached_property
+    def is_before_next(self) -> NDArray[np.bool_]:
+        """Mask of the passages that the next one was said right after, shape (n,)."""
+        import numpy as np  # here, so that importing the package loads no numpy
+
+        return np.append(self.is_next, False)[1:]
+
+    @cached_property
+    def widths(self) -> NDArray[np.floating]:
+        """Number of passages in the window of each, with those said right before and after it, shape (n,)."""
+        return 1.0 + self.is_next + self.is_before_next
+
+
+GROWING: Final = {
+    **dict.fromkeys(("is_first", "is_message", "is_next", "is_before_next", "widths", "ranks", "has_both"), ""),
+    **dict.fromkeys(("starts", "ends"), "memories"),
+    "groups": "starts",
+}
+"""What grows with a layout; where it holds indexes, the name of what is counted by them."""
 
 
 @dataclass(frozen=True, slots=True)

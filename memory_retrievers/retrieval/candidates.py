@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -94,24 +94,18 @@ class Candidates:
     @cached_property
     def windows(self) -> tuple[Floats, Floats, Floats]:
         """Each passage and the messages around it as one text: mean cosine (n,), counts (t, n), lengths (n,)."""
-        passages, lengths, sides = self.kept("windows", self._windows)
+        layout, lengths = self.layout, self.kept("windows", lambda: self._around(self.lengths))
         counts, own = self.counts.copy(), self.counts.reshape(-1)
         around, places = counts.reshape(-1), (own > 0).nonzero()[0]  # few passages have a term at all
         owners = places % len(self)
-        for step, is_there in sides:
+        for step, is_there in ((1, layout.is_before_next), (-1, layout.is_next)):
             counted = places[is_there[owners]]
             around[counted + step] += own[counted]
-        return self._around(self.similarities) / passages, counts, lengths
-
-    def _windows(self) -> tuple[Floats, Floats, Iterable[tuple[int, NDArray[np.bool_]]]]:
-        """Passages and terms in the window of each passage, shape (n,), and whether there is one on either side."""
-        is_next = self.layout.is_next
-        before, behind = np.append(False, is_next), np.append(is_next, False)
-        return 1.0 + before + behind, self._around(self.lengths), ((1, behind), (-1, before))
+        return self._around(self.similarities) / layout.widths, counts, lengths
 
     def _around(self, values: Floats) -> Floats:
         """Values of each passage and of the messages around it, added up: shape (n,) in and out."""
-        around, is_next = values.copy(), self.layout.is_next
+        around, is_next = values.copy(), self.layout.is_next[1:]
         around[1:] += values[:-1] * is_next
         around[:-1] += values[1:] * is_next
         return around
@@ -126,8 +120,7 @@ class Candidates:
 
     def span(self, memory: int) -> tuple[int, int]:
         """The first passage of a memory, and the one behind its last."""
-        starts = self.layout.starts
-        return int(starts[memory]), int(starts[memory + 1]) if memory + 1 < len(starts) else len(self)
+        return int(self.layout.starts[memory]), int(self.layout.ends[memory])
 
     @cached_property
     def frequencies(self) -> Floats:

@@ -82,10 +82,9 @@ def window_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
 
 def memory_bm25(candidates: Candidates, settings: RetrievalSettings) -> Floats:
     """BM25 of each memory as one text: of its messages, or its other passages if it has none; shape (m,), 0 or more."""
-    starts, is_message = candidates.layout.starts, candidates.layout.is_message
+    starts, has_both = candidates.layout.starts, candidates.layout.has_both
 
     def joined(values: Floats) -> Floats:
-        has_both = candidates.kept("both", lambda: np.logical_or.reduceat(is_message, starts) & ~is_message[starts])
         return np.add.reduceat(values, starts, axis=-1) - values[..., starts] * has_both  # the first is the summary
 
     counts, lengths = joined(candidates.counts), candidates.kept("memories", lambda: joined(candidates.lengths))
@@ -192,7 +191,6 @@ def repeated(candidates: Candidates, scores: Floats, *, limit: int, texts: ReadT
     """
     layout = candidates.layout
     are_stored = candidates.kept("stored messages", lambda: layout.is_message & (layout.passages > 0))
-    ends = candidates.kept("ends", lambda: np.append(layout.starts[1:], len(candidates)))
     of_messages = np.where(are_stored, scores, 0.0)
     best, most = np.maximum.reduceat(of_messages, layout.starts), limit
     older: dict[int, int] = {}
@@ -200,7 +198,7 @@ def repeated(candidates: Candidates, scores: Floats, *, limit: int, texts: ReadT
         least = at_rank(best, most) if most < len(best) else 0.0
         are_leading = best >= least if least else best > 0
         leading = are_leading.nonzero()[0].tolist()
-        spans = zip(layout.starts[are_leading].tolist(), ends[are_leading].tolist(), strict=True)
+        spans = zip(layout.starts[are_leading].tolist(), layout.ends[are_leading].tolist(), strict=True)
         messages = [start + int(of_messages[start:end].argmax()) for start, end in spans]
         first = dict(zip(leading, messages, strict=True))
         older = _older(candidates, first, texts)
@@ -267,7 +265,7 @@ class FusedLists(NamedTuple):
 
 def neighbour(fused: FusedLists) -> Floats:
     """The better score of the two messages around a passage, (n,): answers are next to their questions."""
-    scores, is_next = fused.scores, fused.candidates.layout.is_next
+    scores, is_next = fused.scores, fused.candidates.layout.is_next[1:]
     better = np.zeros(len(scores))
     better[1:] = scores[:-1] * is_next
     better[:-1] = np.maximum(better[:-1], scores[1:] * is_next)
@@ -277,7 +275,7 @@ def neighbour(fused: FusedLists) -> Floats:
 def episode(fused: FusedLists) -> Floats:
     """Sum over the three best passages of the passage's episode, scaled over all episodes; shape (n,), 0 to 1."""
     starts, groups = fused.candidates.layout.starts, fused.candidates.layout.groups
-    are_first = fused.candidates.kept("first places", lambda: np.arange(len(groups)) - starts[groups] < _BEST_PASSAGES)
+    are_first = fused.candidates.kept("first places", lambda: fused.candidates.layout.ranks < _BEST_PASSAGES)
     together: Floats = np.add.reduceat(np.where(are_first, _best_first(groups, fused.scores), 0.0), starts)
     return min_max(together)[groups]
 

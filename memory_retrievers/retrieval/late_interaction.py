@@ -144,7 +144,7 @@ class BestMessages:
             return np.zeros(len(self.passages))
         nearest = np.maximum(_nearest(question, vectors)[0], 0.0)
         around = np.zeros_like(nearest)
-        is_next = candidates.layout.is_next[self.passages[:-1]] & (np.diff(self.passages) == 1)
+        is_next = candidates.layout.is_next[self.passages[1:]] & (np.diff(self.passages) == 1)
         around[1:] = nearest[:-1] * is_next[:, np.newaxis]
         around[:-1] = np.maximum(around[:-1], nearest[1:] * is_next[:, np.newaxis])
         weights, _ = _weights(question.terms, candidates.statistics)

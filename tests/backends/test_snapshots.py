@@ -20,7 +20,6 @@ from patience import A_LONG_TIME, PATIENCE
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends import snapshot as snapshot_module
 from memory_retrievers.backends import terms
-from memory_retrievers.backends.snapshot import Growing
 from memory_retrievers.backends.sql import snapshots
 from memory_retrievers.backends.sql.keyword import PostingsKeywordIndex
 from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -32,7 +31,7 @@ from memory_retrievers.errors import BackendError, NotFoundError, ValidationErro
 from memory_retrievers.models import Category, Kind, MemoryKey, Origin
 from memory_retrievers.models.filters import Filters
 from memory_retrievers.models.memories import EpisodicDraft, SemanticDraft
-from memory_retrievers.models.selection import Selection
+from memory_retrievers.models.selection import GROWING, Growing, Selection
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.storage.open import Storage
 from memory_retrievers.storage.options import ResolvedOptions
@@ -110,7 +109,7 @@ def assert_current(ledger, now):
         layout, positions = snapshot.layout(mask)
         expected = ledger.layout(selection)
         assert snapshot.ids[positions].tolist() == layout.passages.tolist()
-        for name in ("passages", "memories", "places", "tells_time", "began"):
+        for name in ("passages", "memories", "places", "tells_time", "began", *GROWING):
             assert getattr(layout, name).tolist() == getattr(expected, name).tolist()
         said = [[None if code < 0 else each.names[code] for code in each.speakers] for each in (layout, expected)]
         assert said[0] == said[1]
@@ -287,6 +286,34 @@ def test_a_snapshot_is_loaded_once_and_grows_with_what_is_added(ledger, monkeypa
     snapshot, mask = ledger.snapshots.seen(facts_in())
     assert (len(snapshot), np.count_nonzero(mask)) == (60, 59)
     assert loads == ["load"]
+
+
+def test_what_follows_from_a_layout_grows_with_what_is_added(tmp_path):
+    store = store_on(tmp_path / "memory.db", FixedClock(NOW))
+    selection = Selection(scope=SCOPE, kind=Kind.EPISODIC, now=NOW, every_passage=True)
+    rooms = {name: {} for name in GROWING}
+    snapshot, mask = store.ledger.snapshots.seen(selection)
+    assert [getattr(snapshot.layout(mask)[0], name).tolist() for name in GROWING] == [[]] * len(GROWING)
+    for number in range(40):
+        said = [Message(role="user", content=f"Hello {place}", timestamp=BEGIN) for place in range(number % 4)]
+        store.put([EpisodicDraft(scope=SCOPE, id=f"e{number}", summary="They met.", messages=said)])
+        snapshot, mask = store.ledger.snapshots.seen(selection)
+        layout, _ = snapshot.layout(mask)
+        for name in GROWING:
+            assert getattr(layout, name).tolist() == getattr(store.ledger.layout(selection), name).tolist()
+            if number:
+                room = layout.grown[name]._room.array
+                rooms[name][id(room)] = room
+    assert max(map(len, rooms.values())) < 20  # they were not made anew with every addition
+    store.close()
+
+
+def test_what_is_added_to_a_searched_scope_expires(ledger):
+    add(ledger, [fact("f1")])
+    ledger.snapshots.seen(facts_in())[0].layout(np.ones(1, np.bool_))
+    add(ledger, [fact("f2", expires_at=NOW + timedelta(hours=1))])
+    seen = [ledger.snapshots.seen(facts_in(now=NOW + timedelta(minutes=each))) for each in (59, 60)]
+    assert [int(np.count_nonzero(mask)) for _, mask in seen] == [2, 1]
 
 
 def test_only_the_changed_memories_are_read_to_catch_up(ledger, monkeypatch):

@@ -145,7 +145,9 @@ def test_a_window_counts_the_words_of_its_messages(make_candidates, memories):
 
 
 def _is_beside(is_next, place, other):
-    return place == other or (0 <= min(place, other) < len(is_next) and is_next[min(place, other)])
+    return place == other or (
+        min(place, other) >= 0 and max(place, other) < len(is_next) and is_next[max(place, other)]
+    )
 
 
 @pytest.mark.parametrize("terms", [0, 1, 3, 17, 2_000])

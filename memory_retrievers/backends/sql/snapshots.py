@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 
-from memory_retrievers.backends.snapshot import NOTHING, Growing, Passages, ScopeSnapshot, finite, is_ordered
+from memory_retrievers.backends.snapshot import NOTHING, Passages, ScopeSnapshot, finite, is_ordered
 from memory_retrievers.backends.sql.connection import Connection, ScopeState
 from memory_retrievers.backends.sql.passages import StoredPassages, changed_since
 from memory_retrievers.backends.sql.rows import BELOW, below
 from memory_retrievers.backends.terms import EMPTY, TermBlock, block_of
 from memory_retrievers.errors import MemoryRetrieversError
 from memory_retrievers.models import Kind, scopes
-from memory_retrievers.models.selection import NO_LABELS, Selection, labels_of
+from memory_retrievers.models.selection import NO_LABELS, Growing, Selection, labels_of
 from memory_retrievers.models.storage import OpenPlace
 from memory_retrievers.settings import SNAPSHOT_BYTES
 from memory_retrievers.text.analysis import analyze
