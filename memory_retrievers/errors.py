@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import pydantic
 from pydantic_core import ErrorDetails
@@ -97,25 +97,6 @@ class ValidationError(MemoryRetrieversError, ValueError):
     def of_complaints(cls, complaints: Iterable[ErrorDetails], *, without: str | None = None) -> Self:
         """Convert errors in pydantic's form as :meth:`from_pydantic` does; paths leave out ``without`` at the front."""
         return cls("; ".join(_complaint(complaint, without) for complaint in complaints))
-
-
-class ValidatedModel(pydantic.BaseModel):
-    """Base of models whose constructor raises the package's ``ValidationError``, with all fields if one is unknown."""
-
-    if not TYPE_CHECKING:  # which would know the fields no more
-
-        def __init__(self, /, *unnamed: object, **given: object) -> None:
-            if unnamed:
-                raise TypeError(f"{type(self).__name__} takes arguments by name: {', '.join(type(self).model_fields)}")
-            try:
-                super().__init__(**given)
-            except pydantic.ValidationError as error:
-                known = type(self).model_fields
-                others = "" if given.keys() <= known.keys() else f"; {type(self).__name__} takes {', '.join(known)}"
-                raise ValidationError(f"{ValidationError.from_pydantic(error)}{others}") from error
-
-        # as in pydantic: a file of settings, or a model with this as a field, names the path of what is wrong
-        __init__.__pydantic_base_init__ = True
 
 
 class NotFoundError(MemoryRetrieversError, LookupError):

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 import pydantic
 from pydantic import AfterValidator, ConfigDict, Field
 
-from memory_retrievers.errors import ConfigurationError, ValidatedModel
-from memory_retrievers.models.fields import OWN_CATEGORY, Category
+from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.models.fields import OWN_CATEGORY, Category, ValidatedModel
 from memory_retrievers.models.scenes import MOST_SHIFTS
 
 TOOLS_PREFIX: Final = "LLM_MEMORY_"

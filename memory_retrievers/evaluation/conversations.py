@@ -223,7 +223,7 @@ class RememberedVectors:
                 embedder = str(kept["embedder"])
                 known = {sort: _read(str(kept[f"{sort}: others"]), kept[f"{sort}: vectors"]) for sort in _SORTS}
         except Exception as error:
-            raise ConfigurationError(f"{file} holds no vectors of an evaluation: remove it") from error
+            raise ConfigurationError(f"{file} holds no vectors of an evaluation by this version: remove it") from error
         if embedder != self.id:
             raise ConfigurationError(f"{file} holds vectors of {embedder}, not of {self.id}: name another file")
         self._known = known

@@ -11,8 +11,9 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig, ensure_config
 from pydantic import AfterValidator, Field, model_validator
 
-from memory_retrievers.errors import ConfigurationError, ValidatedModel, ValidationError
+from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.models import scopes
+from memory_retrievers.models.fields import ValidatedModel
 from memory_retrievers.models.messages import Message, parse_conversation
 
 ScopeSource: TypeAlias = Callable[[RunnableConfig], str] | Literal["thread"]

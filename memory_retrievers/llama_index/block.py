@@ -17,7 +17,7 @@ from llama_index.core.memory import Memory as ChatMemory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
-from memory_retrievers.errors import ConfigurationError, ValidatedModel
+from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.ingestion.worker import Process, process_queue
 from memory_retrievers.llama_index.turns import (
     Latest,
@@ -35,6 +35,7 @@ from memory_retrievers.llama_index.turns import (
     zone_of,
 )
 from memory_retrievers.models import DetailLevel
+from memory_retrievers.models.fields import ValidatedModel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Report

@@ -15,7 +15,7 @@ from llama_index.core.memory import BaseMemory
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, field_serializer, model_validator
 
 from memory_retrievers.backends.files import written
-from memory_retrievers.errors import ConfigurationError, ValidatedModel, ValidationError
+from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.worker import Process, process_queue
 from memory_retrievers.llama_index.turns import (
     Turn,
@@ -35,6 +35,7 @@ from memory_retrievers.llama_index.turns import (
 )
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, JsonObject, scopes
+from memory_retrievers.models.fields import ValidatedModel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import Message, is_of_user, parse_conversation

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self
 
+import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 MAX_CONTENT_LENGTH = 1_000_000  # characters in one message, summary, fact or title (specification §3.1)
@@ -175,6 +177,28 @@ ShortText = Annotated[
 DistinctTexts = Annotated[tuple[Text, ...], AfterValidator(_stripped_and_distinct)]
 UnitInterval = Annotated[float, BeforeValidator(_clamp_to_unit), Field(ge=0, le=1, allow_inf_nan=False)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_json_only)]
+
+
+class ValidatedModel(BaseModel):
+    """Base of models whose constructor raises the package's ``ValidationError``, with all fields if one is unknown."""
+
+    if not TYPE_CHECKING:  # which would know the fields no more
+
+        def __init__(self, /, *unnamed: object, **given: object) -> None:
+            if unnamed:
+                raise TypeError(f"{type(self).__name__} takes arguments by name: {', '.join(type(self).model_fields)}")
+            try:
+                super().__init__(**given)
+            except pydantic.ValidationError as error:
+                from memory_retrievers.errors import ValidationError  # here: errors are no part of a field
+
+                known = type(self).model_fields
+                others = "" if given.keys() <= known.keys() else f"; {type(self).__name__} takes {', '.join(known)}"
+                raise ValidationError(f"{ValidationError.from_pydantic(error)}{others}") from error
+
+        # as in pydantic: a file of settings, or a model with this as a field, names the path of what is wrong
+        __init__.__pydantic_base_init__ = True
+        __init__.__signature__ = inspect.signature(BaseModel.__init__)  # none is taken without a name
 
 
 class Value(BaseModel):

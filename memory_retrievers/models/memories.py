@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar
 import pydantic
 from pydantic import Field
 
-from memory_retrievers.errors import ValidatedModel, ValidationError
+from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import (
     Category,
     DistinctTexts,
@@ -22,6 +22,7 @@ from memory_retrievers.models.fields import (
     Text,
     UnitInterval,
     UTCDateTime,
+    ValidatedModel,
     Value,
 )
 from memory_retrievers.models.messages import Message, Said

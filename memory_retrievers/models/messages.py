@@ -13,8 +13,17 @@ from typing import Annotated, Final, NamedTuple, Protocol, Self, TypeAlias, Type
 
 import pydantic
 
-from memory_retrievers.errors import ValidatedModel, ValidationError
-from memory_retrievers.models.fields import MAX_ID_LENGTH, NonBlankText, ShortText, UTCDateTime, Value, short, storable
+from memory_retrievers.errors import ValidationError
+from memory_retrievers.models.fields import (
+    MAX_ID_LENGTH,
+    NonBlankText,
+    ShortText,
+    UTCDateTime,
+    ValidatedModel,
+    Value,
+    short,
+    storable,
+)
 
 MessageT = TypeVar("MessageT")
 

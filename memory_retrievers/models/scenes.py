@@ -8,8 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-from memory_retrievers.errors import ValidatedModel
-from memory_retrievers.models.fields import DistinctTexts, Metadata, NonBlankText, ShortText, Value
+from memory_retrievers.models.fields import DistinctTexts, Metadata, NonBlankText, ShortText, ValidatedModel, Value
 
 NEUTRAL: Final = "neutral"  # the emotion of a character of whom nothing else is known; it is never rendered
 MOST_STARS: Final = 5

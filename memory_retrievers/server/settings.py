@@ -188,7 +188,7 @@ class TrafficSettings(Checked):
         header_seconds: Seconds in which the headers of a request must arrive.
         keep_alive_seconds: Seconds for which a connection is kept open for a further request.
         max_body_bytes: Maximum size of a body.
-        body_seconds: Seconds in which a body must arrive, and in which the receiver must take a response.
+        body_seconds: Seconds in which a body must arrive, and for which a response may wait to be taken.
         max_bodies_bytes: Maximum total size of bodies above 64 KB that are in memory at once; a single one is always
             accepted. Parsing takes several times the size of a body, so this bounds the growth of the process.
         max_json_depth: Maximum nesting of objects and lists in a body.
@@ -211,7 +211,7 @@ class McpSettings(TrafficSettings):
     Attributes:
         max_sessions: Maximum number of sessions. A further one replaces the least recently used one; if all have a
             running request, it is refused (503). Each takes some 100 KB.
-        session_seconds: Seconds without a request after which a session ends; its client begins a new one.
+        session_seconds: Seconds after which a session without a running request ends; its client begins a new one.
     """
 
     max_sessions: Annotated[int, Field(ge=1)] = 128

@@ -47,4 +47,4 @@ class RolesAndSections(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:  # noqa: ANN401 - likewise
         """Leave out how the models are made whose errors are said in our words."""
-        pkg["settings.ValidatedModel"].del_member("__init__")
+        pkg["models.fields.ValidatedModel"].del_member("__init__")

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import inspect
 import pickle
 from dataclasses import FrozenInstanceError
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -89,6 +90,7 @@ class TestArguments:
     def test_arguments_without_a_name_are_answered_with_the_names_there_are(self):
         with pytest.raises(TypeError, match=r"^Message takes arguments by name: role, content, timestamp$"):
             Message("user", "Hello")
+        assert str(inspect.signature(Message)).startswith("(*, role: ")
 
 
 class TestTexts:
