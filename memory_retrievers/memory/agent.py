@@ -361,7 +361,11 @@ class AgentMemory(BaseMemory):
         return memory
 
     def close(self) -> None:
-        """Write what is waiting and release everything; a second call does nothing."""
+        """Write what is waiting and release everything; a second call does nothing.
+
+        A memory that is dropped instead is closed too, but with a worker in the background: close one before its
+        directory is moved or deleted.
+        """
         if (held := self._release.detach()) is not None:
             held[1]()
         self._opened_by = None  # it holds the embedder

@@ -122,7 +122,7 @@ class Engine:
 
         if may_be_awaited or self.waits_for_this_thread():
             with suppress(RuntimeError):  # there is no room for a thread, or the program ends
-                threading.Thread(target=work).start()
+                threading.Thread(target=work, daemon=False).start()
                 return
         work()
 
@@ -218,11 +218,6 @@ def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Cal
         make_directories(directory, parts.access)
     except OSError as error:
         raise refusal(directory, error) from error
-    if (directory / "chroma.sqlite3").exists() and not (directory / STORE_FILE).exists():
-        raise ConfigurationError(
-            f"{directory} holds a Chroma database and no memory store: AgentMemory.from_chroma(collection, path=...) "
-            "copies a collection into a store, in another directory"
-        )
     place = directory.resolve()
     while True:
         with _registry:

@@ -303,14 +303,6 @@ def test_what_is_no_path_elsewhere_is_answered_with_what_takes_it(tmp_path, monk
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.embedded("a database is at no path")
-def test_a_directory_of_chroma_is_not_made_a_store(tmp_path):
-    (tmp_path / "chroma.sqlite3").write_bytes(b"")
-    with pytest.raises(ConfigurationError, match="holds a Chroma database and no memory store"):
-        AgentMemory.open(tmp_path, embedder=HashEmbedder())
-    assert [each.name for each in tmp_path.iterdir()] == ["chroma.sqlite3"]
-
-
 @pytest.mark.parametrize(
     "said", [HumanMessage("I moved to Nantes."), "I moved to Nantes.", None], ids=["other", "text", "none"]
 )

@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.backends.vectors import ExactVectorIndex
@@ -42,6 +42,7 @@ LONGEST_BREAK: Final = 0.1
 that took, in seconds: Chroma's native code keeps its lock, and nobody can search meanwhile."""
 
 LAST_BATCHES: Final = 5  # so many batches are still fed when a store is closed; more are left to its next use
+ROUNDS: Final = 5  # so often it goes on with what other processes have begun anew, before it pauses
 
 FIRST_PAUSE: Final = 60.0
 LONGEST_PAUSE: Final = 3_600.0
@@ -208,14 +209,17 @@ class Feeder:
             try:
                 if not self._projection.hold():
                     return
-                while True:
-                    with suppress(_BegunAnewError):
+                for further in reversed(range(ROUNDS)):
+                    try:
                         if self._generation is None:
                             self._prepare()
                         else:
                             self._feed(self._generation)
                         break
-                    self._generation, self._suspect = None, False  # what another has begun since is gone on with
+                    except _BegunAnewError:
+                        if not further:
+                            raise
+                        self._generation, self._suspect = None, False  # what another has begun since is gone on with
             except _StoppedError:
                 return
             except BackendError as error:

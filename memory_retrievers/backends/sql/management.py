@@ -182,13 +182,10 @@ class SQLManagement(Part):
                 best = asked.setdefault((min(source, target), max(source, target)), values)
                 if best["strength"] < values["strength"]:
                     best.update(values)
-            found = connection.execute(
+            found = connection.execute(  # by one end: by both, SQLite would look for each with each
                 f"""SELECT {least}, {greatest}, strength FROM associations
-                WHERE {self.dialect.among(least, ":first")} AND {self.dialect.among(greatest, ":second")}""",
-                {
-                    end: self.dialect.listed([pair[place] for pair in asked])
-                    for place, end in enumerate(("first", "second"))
-                },
+                WHERE {self.dialect.among(least, ":rows")}""",
+                {"rows": self.dialect.listed([*{first for first, _ in asked}])},
             )
             known = {(first, second): strength for first, second, strength in found}
             stronger = [pair for pair, values in asked.items() if known.get(pair, -1.0) < values["strength"]]
@@ -232,9 +229,14 @@ class SQLManagement(Part):
             last: dict[tuple[int, str], int] = {}
             if spacing is not None:
                 noted = connection.execute(
-                    f"""SELECT memory, type, max(at) FROM audit WHERE {self.dialect.among("memory", ":rows")}
-                    GROUP BY memory, type""",
-                    {"rows": self.dialect.listed([place.row for place in places.values()])},
+                    f"""SELECT memory, type, max(at) FROM audit
+                    WHERE {self.dialect.among("memory", ":rows")}
+                    AND {self.dialect.among("type", ":types")} AND at > :since GROUP BY memory, type""",
+                    {
+                        "types": self.dialect.listed([*{entry.type for entry in entries}]),
+                        "rows": self.dialect.listed([place.row for place in places.values()]),
+                        "since": encode_time(min(entry.at for entry in entries) - spacing) if entries else 0,
+                    },
                 )
                 last = {(row, type): at for row, type, at in noted}  # noqa: A001
             appended = []
