@@ -97,7 +97,7 @@ COLUMNS: Final = {
 }
 """The columns of a snapshot and the numbers they hold."""
 
-_LAYOUT_BYTES: Final = 80  # what the layout of all passages takes for each, and what is made of it, beside the columns
+_LAYOUT_BYTES: Final = 96  # what the layout of all passages takes for each, and what is made of it, beside the columns
 
 _LAID_OUT: Final = ("ids", "memories", "places", "speakers", "tells_time", "began")
 _MARKED: Final = ("began", "expires", "invalid", "categories", "valid")

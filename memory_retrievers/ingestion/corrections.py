@@ -76,7 +76,8 @@ _AMONG: Final = {"day": ["time"], "month": ["time"], "hour": ["time", "number"],
 _REACTION: Final = re.compile(
     r"\b(?:thank\w*|congrat\w*|glad|luck|(?<!could )(?<!can )you|your|i['’]m|sorry|always|agreed)\b"
     r"|\w\W+\w+\W+\w+!|\babout\b.*\?|^\W*(?:what an?|how) \w+(?: \w+)?[.!]*$"
-    r"|^\W*(?:(?:ok|okay|great|sure)\W+)?(?:noted|done|understood)(?:\W*$|, i(?:['’]ll| will)\b)"
+    r"|^\W*(?:(?:ok|okay|great|sure)\W+)?(?:noted|done|understood|logged|saved|updated|recorded)"
+    r"(?:\W*$|, i(?:['’]ll| will)\b)"
     r"|^(?!how about|what about).*\b(?:who|what|where|when|why|how|which)\b.*\?",
     re.IGNORECASE,
 )

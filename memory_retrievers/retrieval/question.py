@@ -306,9 +306,16 @@ _SMALL_QUESTIONS: Final = frozenset(map(str.strip, _SMALL.split(",")))
 """Questions about nothing that was ever said; any other question is one."""
 
 
+_SAYS_WHO: Final = re.compile(
+    r", (?:(?:this is|it['’]s|hier ist) )?[A-ZÀ-Þ][^\W\d_]+(?: (?:here|speaking|hier|ici|aquí))(?=[.! ]*$)"
+)
+"""Who greets and says who it is: "Hello, Jonah here!"; a question for somebody is none."""
+
+
 def _is_small_talk(text: str) -> bool:
     if len(text) > _SMALL_TALK_CHARACTERS:
         return False
+    text = _SAYS_WHO.sub("", text)
     parts = (" ".join(part.casefold().replace("’", "'").split()) for part in _PARTS.split(text))
     return all(
         part in _SMALL_QUESTIONS

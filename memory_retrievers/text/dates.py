@@ -30,6 +30,7 @@ _MES: Final = "(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|(?:septiem|o
 
 _ENGLISH: Final = (
     r"(?:yesterday|today|tonight|tomorrow|nowadays|recently|lately)\b",
+    r"(?:2day|2nite|tonite|tmrw|tmr|tmw|2moro|2morrow|tomoz|tommorow|tomorow|tommorrow)\b",
     rf"(?:last|next|this|past|coming|previous|following|every) (?:{_UNIT}|{_WEEKDAY}|{_SEASON}|{_PART_OF_DAY})\b",
     rf"{_NUMBER} {_UNIT}s? (?:ago|before|earlier|later|from now|back)\b",
     rf"(?:in|for|within|over) (?:the (?:last|past|next) )?{_NUMBER} {_UNIT}s?\b",
@@ -62,7 +63,7 @@ _OTHERS: Final = (
     r"fin(?:ales|es)? de (?:mes|año)\b|(?:été|printemps|automne|hiver) prochain\b",
     r"prochaine?s (?:jours|semaines|mois)\b|(?:verano|otoño|invierno|primavera) que viene\b",
     r"ce soir\b|(?:ce|cette) (?:semaine|week-end|mois|année)\b|est[ae] (?:noche|tarde|semana|mes|año)\b",
-    r"fin de semana\b|próxim[oa]s? \w+|(?:at|on|over) the weekend\b",
+    r"fin de semana\b|próxim[oa]s? \w+|(?:at|on|over|for) the weekend\b",
     r"(?:ontem|hoje|amanhã|ieri|oggi|domani|вчера|сегодня|завтра|позавчера)\b",
 )
 _BEGINS_A_WORD: Final = rf"\b(?:{'|'.join((*_ENGLISH, *_OTHERS))})"

@@ -103,6 +103,7 @@ _DAYS_BACK: Final = {
     **dict.fromkeys(("the day before yesterday", "vorgestern", "avant-hier", "anteayer", "antes de ayer", "antier"), 2),
 }
 DAYS_ON: Final = {
+    **dict.fromkeys(("2day", "2nite", "tonite"), 0),
     **dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening", "heute"), 0),
     **dict.fromkeys(("aujourd'hui", "ce soir", "cet apres-midi", "hoy", "esta noche", "esta tarde"), 0),
     **dict.fromkeys(("du jour", "今天", "今日", "今晚", "本日", "今夜"), 0),

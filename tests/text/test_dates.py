@@ -25,6 +25,7 @@ PART_OF_DAY = r"(?:morning|afternoon|evening|night)"
 
 ENGLISH = (
     r"\b(?:yesterday|today|tonight|tomorrow|nowadays|recently|lately)\b",
+    r"\b(?:2day|2nite|tonite|tmrw|tmr|tmw|2moro|2morrow|tomoz|tommorow|tomorow|tommorrow)\b",
     rf"\b(?:last|next|this|past|coming|previous|following|every) (?:{UNIT}|{WEEKDAY}|{SEASON}|{PART_OF_DAY})\b",
     rf"\b{NUMBER} {UNIT}s? (?:ago|before|earlier|later|from now|back)\b",
     rf"\b(?:in|for|within|over) (?:the (?:last|past|next) )?{NUMBER} {UNIT}s?\b",
@@ -65,7 +66,7 @@ OTHERS = (
     ),
     r"\b(?:ayer|anteayer|hoy|mañana|(?:hace|en|dentro de) \w+ (?:días?|semanas?|mes(?:es)?|años?))\b",
     r"\b(?:semana|mes|año) (?:pasad[oa]|que viene)\b|\b(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b",
-    r"\best[ae] (?:noche|tarde|semana|mes|año)\b|\bfin de semana\b|\bpróxim[oa] \w+|\b(?:at|on|over) the weekend\b",
+    r"\best[ae] (?:noche|tarde|semana|mes|año)\b|\bfin de semana\b|\bpróxim[oa] \w+|\b(?:at|on|over|for) the weekend\b",
     r"\bfin d[ue] (?:mois|l['’]année)\b|\bfin(?:ales|es)? de (?:mes|año)\b",
     r"\b(?:été|printemps|automne|hiver) prochain\b|\b(?:verano|otoño|invierno|primavera) que viene\b",
     (
@@ -144,6 +145,7 @@ SEPARATORS = (
         "Fuimos ayer al lago",
         "la semana pasada",
         "Вчера мы гуляли",
+        *("The dentist is 2moro", "gig 2nite", "Snow for the weekend"),
     ],
 )
 def test_a_message_that_says_when_is_known(text):

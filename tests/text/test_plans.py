@@ -639,6 +639,7 @@ def test_what_is_to_be_paid_or_was_got_for_a_day_is_ahead(text):
         ("The bins are out tues now", "10"),
         ("See you tmrw", "05"),
         ("The dentist is 2moro", "05"),
+        ("Gig 2nite", "04"),
         ("I saw the vet and have to go back on the 12th", "12"),
         ("I met Tom and need to call him on Friday", "06"),
         ("Wir waren letzte Woche dort und fahren am 20. wieder hin", "20"),
