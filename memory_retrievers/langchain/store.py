@@ -209,7 +209,7 @@ class MemoryStoreAdapter(BaseStore):
                 updated_at=now,
                 expires_at=None if op.ttl is None else now + timedelta(minutes=op.ttl),
             )
-        except ValidationError:
+        except ValidationError:  # which is a ValueError, too
             raise
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValidationError(

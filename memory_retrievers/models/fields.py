@@ -190,7 +190,7 @@ class ValidatedModel(BaseModel):
             try:
                 super().__init__(**given)
             except pydantic.ValidationError as error:
-                from memory_retrievers.errors import ValidationError  # here: errors are no part of a field
+                from memory_retrievers.errors import ValidationError  # here, so that this module imports no other
 
                 known = type(self).model_fields
                 others = "" if given.keys() <= known.keys() else f"; {type(self).__name__} takes {', '.join(known)}"

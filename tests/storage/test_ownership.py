@@ -114,6 +114,24 @@ sys.exit(status != 0)
 """
 
 
+DROP_IN_DAEMON = """
+import sys, threading
+from memory_retrievers import AgentMemory
+from memory_retrievers.testing import HashEmbedder
+
+def drop():
+    memory = AgentMemory.open(sys.argv[1], embedder=HashEmbedder())
+    memory.start_worker()
+    memory.remember_episode(scope="u", summary="They met.")
+    del memory
+    dropped.set()
+
+dropped = threading.Event()
+threading.Thread(target=drop, daemon=True).start()
+dropped.wait()
+"""
+
+
 @pytest.fixture
 def store(tmp_path):
     return tmp_path / "store"
@@ -377,6 +395,14 @@ def test_a_handle_dropped_by_who_holds_a_lock_that_the_worker_waits_for_keeps_ne
     assert dropped.wait(PATIENCE)
     with opened(store) as memory:
         assert memory.stats().episodes == 1
+
+
+def test_a_handle_dropped_in_a_daemon_thread_is_closed_before_the_program_ends(store):
+    subprocess.run([sys.executable, "-c", DROP_IN_DAEMON, str(store)], check=True, timeout=PATIENCE)
+    assert sorted(file.name for file in store.iterdir() if file.name.startswith("memory.db")) == [
+        "memory.db",
+        "memory.db-sum",
+    ]
 
 
 def test_a_worker_may_open_and_close_another_store_for_each_episode(store, tmp_path):

@@ -209,7 +209,7 @@ class Feeder:
             try:
                 if not self._projection.hold():
                     return
-                for further in reversed(range(ROUNDS)):
+                for rounds_left in reversed(range(ROUNDS)):
                     try:
                         if self._generation is None:
                             self._prepare()
@@ -217,7 +217,7 @@ class Feeder:
                             self._feed(self._generation)
                         break
                     except _BegunAnewError:
-                        if not further:
+                        if not rounds_left:
                             raise
                         self._generation, self._suspect = None, False  # what another has begun since is gone on with
             except _StoppedError:

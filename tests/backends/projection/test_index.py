@@ -586,3 +586,19 @@ def test_rebuilding_while_another_process_rebuilds_goes_on_with_what_was_begun_l
     assert [each.created for each in projections] == [2, 0]
     report = first.verify()
     assert (report.projected, report.problems) == (30, ())
+
+
+def test_rebuilding_beside_one_who_never_ends_to_rebuild_is_given_up(both, monkeypatch):
+    ledgers, projections, (first, second) = both
+    store(ledgers[0], 5)
+    put, puts = projections[0].put, []
+
+    def put_beside_another(passages):
+        puts.append(len(passages))
+        assert len(puts) <= 2 * indexing.ROUNDS
+        put(passages)
+        second.rebuild()
+
+    monkeypatch.setattr(projections[0], "put", put_beside_another)
+    with pytest.raises(BackendError, match="begun the vector projection anew"):
+        first.rebuild()
