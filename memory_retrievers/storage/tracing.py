@@ -38,7 +38,6 @@ Observer: TypeAlias = Callable[[str], AbstractContextManager[object]]
 observer_of_stages: ContextVar[Observer] = ContextVar("memory_retrievers_stages", default=nullcontext)
 """Gives, for the name of a stage, the context manager to enter while it lasts; without an observer it does nothing."""
 
-
 Watcher: TypeAlias = Callable[[int, int], None]
 """Hears how much of how much is done, both 0 where that is not known; raises an exception to end the work."""
 

@@ -269,7 +269,6 @@ def _without(schema: JsonSchemaValue, key: str) -> JsonSchemaValue:
 
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
-
 MAX_DEPTH: Final = 300  # levels of lists and objects within an argument; Python's own limit is not everywhere the same
 
 

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 ROOT: Final = "."  # notation of the root itself
 
-
 ResponseFormat: TypeAlias = Literal["levels", "plain"]
 """The shape of answers: by response level, or the plain objects of specification §3.3."""
 
@@ -305,7 +304,6 @@ AnyTool: TypeAlias = Tool[Any]  # a tool, whatever its arguments
 
 ToolChoice: TypeAlias = Collection[str] | Literal["essential", "all", "read"]
 """Choice of the tools to offer: the four that a model needs, all, those that change nothing, or those named."""
-
 
 FAILURES: Final = (MemoryRetrieversError, NotImplementedError)  # errors that a tool may raise
 

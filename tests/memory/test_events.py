@@ -75,6 +75,24 @@ def test_episodes_are_reviewed_and_memories_pinned_moved_merged_and_restored(mem
     assert told(memory) == ["merged"]
 
 
+def test_what_is_undone_while_the_clock_is_behind_takes_no_other_version_with_it(memory, clock):
+    start = clock.now()
+    memory.remember_fact(scope="c1", fact="User lives in Porto", id="home")
+    clock.advance(days=2)
+    memory.update("home", scope="c1", fact="User lives in Braga")
+    clock.advance(days=-1)  # what is said from here on holds from the same moment as what was said before
+    known = [memory.get("home", scope="c1")]
+    known += [memory.update("home", scope="c1", fact=f"User lives in {place}") for place in ("Faro", "Braga", "Faro")]
+    told = [[fact.fact for fact in memory.history("home", scope="c1")]]
+    for before, after in zip(known[-2::-1], known[:0:-1], strict=True):
+        memory.manager.restore(before, after)
+        told.append([fact.fact for fact in memory.history("home", scope="c1")])
+    assert [len(each) for each in told] == [5, 4, 3, 2]
+    assert told[-1] == ["User lives in Porto", "User lives in Braga"]
+    (then,) = memory.retrieve("home", scope="c1", as_of=start).semantic
+    assert then.memory.fact == "User lives in Porto"
+
+
 def test_of_a_forgotten_memory_only_the_moment_stays(memory, clock):
     fact = memory.remember_fact(scope="c1", fact="User hides a grail", id="grail")
     memory.remember_fact(scope="c1", fact="User likes tea")

@@ -129,13 +129,16 @@ class SQLFacts(Part):
                 {"scope": key.scope, "id": key.id, "until": encode_time(until)},
             )
 
-    def drop_version(self, key: MemoryKey, *, until: datetime) -> None:
-        """Drop what a fact said until a moment, since it is to say so again."""
-        with self.database.write(key.scope) as connection:
+    def drop_version(self, fact: SemanticMemory, *, until: datetime) -> None:
+        """Drop the version kept last of what a fact said until a moment, since it is to say so again."""
+        values = {"scope": fact.scope, "id": fact.id, "fact": fact.fact}
+        with self.database.write(fact.scope) as connection:
             connection.execute(
-                f"""DELETE FROM fact_versions WHERE invalid_at = :until AND memory =
-                (SELECT m.row FROM memories m WHERE m.{OF_SCOPE} AND m.id = :id)""",
-                {"scope": key.scope, "id": key.id, "until": encode_time(until)},
+                f"""DELETE FROM fact_versions
+                WHERE memory = (SELECT m.row FROM memories m WHERE m.{OF_SCOPE} AND m.id = :id)
+                AND id = (SELECT max(v.id) FROM fact_versions v WHERE v.memory = fact_versions.memory
+                    AND v.fact = :fact AND v.valid_at = :since AND v.invalid_at = :until)""",
+                values | {"since": encode_time(fact.valid_at), "until": encode_time(until)},
             )
 
     def history(self, *, scope: str, id: str) -> list[SemanticMemory]:

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 WorkT = TypeVar("WorkT")
 
-
 _MOVED_BY_USE: Final = frozenset({"updated_at", "access_count", "last_accessed_at"})
 
 
@@ -365,8 +364,8 @@ class MemoryManager:
         def restored() -> AnyMemory:
             with self._store.transaction(before.scope):
                 (memory,) = self._store.update_many([Revision(before.key, former, correct=True, restores=True)])
-                if isinstance(after, SemanticMemory) and "valid_at" in names:  # the words until then were kept
-                    self._store.ledger.facts.drop_version(before.key, until=after.valid_at)
+                if isinstance(before, SemanticMemory) and isinstance(after, SemanticMemory) and "fact" in names:
+                    self._store.ledger.facts.drop_version(before, until=after.valid_at)
             return memory
 
         with self._writing() as store:
