@@ -45,6 +45,7 @@ class Engine:
         except BaseException:
             storage.ledger.close()
             raise
+        self.store.ledger.snapshots.forgetting.append(forget_questions)
         self._parts = parts
         self.read_only = read_only
         self.access = parts.access  # the modes of the files that are made

@@ -110,7 +110,6 @@ yup
 """
 _CHAT: Final = (SMALL_TALK - {"today", "tomorrow", "tonight", "morgen"}) | frozenset(_CHAT_WORDS.split())
 
-
 _A_MONTH: Final = timedelta(days=31)  # what was done in a longer time is more than the last days of it
 _ANY_DAY: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """Where nobody tells the day, a question still asks for plans or does not."""
@@ -260,7 +259,7 @@ REMEMBERED_CHARACTERS: Final = 2_000
 
 @functools.lru_cache(maxsize=256)
 def remembered(text: str, day: datetime, zone: tzinfo | None, *, as_specified: bool) -> Question:
-    """Parse each of the last questions once; they are kept in memory alone, until others come or a memory is closed.
+    """Parse each of the last questions once; kept in memory alone, until others come or something is forgotten.
 
     Args:
         text: The query.
@@ -304,7 +303,6 @@ who are you, what can you do, how can you help, how can you help me
 """
 _SMALL_QUESTIONS: Final = frozenset(map(str.strip, _SMALL.split(",")))
 """Questions about nothing that was ever said; any other question is one."""
-
 
 _SAYS_WHO: Final = re.compile(
     r", (?:(?:this is|it['’]s|hier ist) )?[A-ZÀ-Þ][^\W\d_]+(?: (?:here|speaking|hier|ici|aquí))(?=[.! ]*$)"

@@ -32,7 +32,6 @@ EMBEDDED_CHARACTERS: Final = 250_000
 HELD: Final = 10.0  # seconds that writers are held at most, while the last of a store's vectors are made anew
 
 _LOOK_AGAIN: Final = 0.01  # seconds
-_AT_ONCE: Final = 0.0005  # seconds in which nothing is written that a search should still find: no commit is as fast
 _NEARLY_ONE: Final = 1e-2  # how far the square of a unit vector's length may be from 1, as halves of floats are
 
 REMEMBERED_QUESTIONS: Final = 256
@@ -64,11 +63,7 @@ class ProbedEmbedder:
 
     @functools.cached_property
     def questions(self) -> functools._lru_cache_wrapper[Embedded]:
-        """What :meth:`embed_query` remembers. Questions are no stored data, and written nowhere.
-
-        Forgetting memories and purging leave them, and they go with the embedder, when the store is closed, or when
-        enough others are asked.
-        """
+        """What :meth:`embed_query` remembers until something is forgotten; it is written nowhere."""
         return functools.lru_cache(maxsize=REMEMBERED_QUESTIONS)(self._asker())
 
     @classmethod
@@ -105,12 +100,6 @@ class ProbedEmbedder:
         by_tokens = _by_tokens(self.embedder) if self.with_tokens else None
         # a function that holds no reference to this object: no cycle, so that all of it goes at once
         return functools.partial(_asked, self.embedder, by_tokens, self.fingerprint.dimension)
-
-    def remember_query(self, query: str) -> tuple[Vector, bool]:
-        """Like :meth:`embed_query`; False if it took long enough for something to be written meanwhile."""
-        begun = time.monotonic()
-        vector = self.embed_query(query)
-        return vector, time.monotonic() - begun < _AT_ONCE
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts in batches: shape (number of texts, d); errors as for :meth:`embed_query`."""
@@ -212,6 +201,7 @@ class StoreEmbedder:
         self._known: ProbedEmbedder | None = None
         self._lock = threading.Lock()  # also held while the ledger's vectors may be new, and the embedder the old one
         _refuse_other_name(Fingerprint.noted(ledger.notes()), embedder.id)
+        ledger.snapshots.forgetting.append(self.forget_questions)
 
     @property
     def is_probed(self) -> bool:
@@ -309,9 +299,13 @@ class StoreEmbedder:
     def close(self) -> None:
         """Forget the questions that were asked, and the embedder; waits for no model that is being loaded."""
         self._embedder = LetGoEmbedder(self._embedder.id)
+        self.forget_questions()
+        self._known = None
+
+    def forget_questions(self) -> None:
+        """Remember none of the questions that were asked, of which one may repeat what was forgotten."""
         if (known := self._known) is not None:
             known.questions.cache_clear()
-        self._known = None
 
     def _checked(self, notes: Mapping[str, str]) -> ProbedEmbedder:
         noted, state = Fingerprint.noted(notes), _State.noted(notes)

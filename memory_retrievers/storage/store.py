@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -64,8 +65,9 @@ class Revision(NamedTuple):
     restores: bool = False  # the change undoes another one
 
 
-_ERASED_TOGETHER: Final = 256  # episodes whose messages are erased in one transaction
+_AT_ONCE: Final = 0.0005  # seconds in which nothing is written that a search should still find: no commit is as fast
 
+_ERASED_TOGETHER: Final = 256  # episodes whose messages are erased in one transaction
 
 _RETOLD_TOGETHER: Final = 100
 """Episodes of which messages are forgotten in one transaction, about a tenth of a second each."""
@@ -399,8 +401,9 @@ class MemoryStore:
         def embed(embedder: ProbedEmbedder) -> Vector:
             if prepared is not None:
                 return prepared.question(embedder, query)
-            vector, is_remembered = embedder.remember_query(query)
-            if not is_remembered:
+            begun = time.monotonic()
+            vector = embedder.embed_query(query)
+            if time.monotonic() - begun >= _AT_ONCE:
                 states.clear()
             return vector
 

@@ -1,4 +1,4 @@
-"""The words of what is forgotten are in no cache of the process: a word may be a name, an address or a number."""
+"""What is forgotten is in no cache of the process: no word of it, and no question that repeats it."""
 
 import gc
 import time
@@ -9,6 +9,7 @@ from patience import PATIENCE
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends.sql import snapshots
 from memory_retrievers.models import MemoryKey
+from memory_retrievers.retrieval.question import remembered, without_common
 from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.text.analysis import known_terms
 from memory_retrievers.text.languages import word_form
@@ -18,9 +19,11 @@ ADDRESS = "otterpin-4711@secret.example"
 SAID = Message(role="user", content=f"Mein Konto ist {ADDRESS} und liegt im Häuschen")
 
 
-def kept_words():
-    """All words that the caches of the process hold."""
-    keys = [key for cache in (known_terms, word_form) for key in gc.get_referents(cache)]
+def kept_words(memory):
+    """All words and questions that the caches of the process and of a memory hold."""
+    questions = inside(memory).store.embedder.latest().questions
+    caches = (known_terms, word_form, remembered, without_common, questions)
+    keys = [key for cache in caches for key in gc.get_referents(cache)]
     parts = [part for key in keys for part in ([key] if isinstance(key, str) else gc.get_referents(key))]
     return {part for part in parts if isinstance(part, str)}
 
@@ -35,8 +38,9 @@ def filled(memory, *, is_open):
     memory.add_messages(SCOPE, [SAID])
     if not is_open:
         memory.flush(SCOPE)
-    (episode,) = memory.retrieve("Wo liegt mein Konto im Haus?", scope=SCOPE).episodic
-    assert ADDRESS in kept_words()
+    question = f"Wo liegt mein Konto {ADDRESS} im Haus?"
+    (episode,) = memory.retrieve(question, scope=SCOPE).episodic
+    assert {ADDRESS, question} <= kept_words(memory)
     return episode.memory.id
 
 
@@ -51,18 +55,18 @@ def filled(memory, *, is_open):
     ],
     ids=["a memory", "a scope", "a conversation", "a message"],
 )
-def test_no_word_of_what_was_forgotten_is_kept(tmp_path, forget, is_open):
+def test_nothing_of_what_was_forgotten_is_kept(tmp_path, forget, is_open):
     with opened(tmp_path / "store") as memory:
         forget(memory, filled(memory, is_open=is_open))
-        assert not {word for word in kept_words() if "otterpin" in word}
+        assert not {word for word in kept_words(memory) if "otterpin" in word}
 
 
 def test_words_that_are_no_longer_in_a_changed_fact_are_not_kept(tmp_path):
     with opened(tmp_path / "store") as memory:
         memory.remember_fact(scope=SCOPE, id="f1", fact=f"Writes from {ADDRESS}")
-        assert ADDRESS in kept_words()
+        assert ADDRESS in kept_words(memory)
         memory.update("f1", scope=SCOPE, fact="Writes no mail", correct=True)
-        assert not {word for word in kept_words() if "otterpin" in word}
+        assert not {word for word in kept_words(memory) if "otterpin" in word}
 
 
 @pytest.mark.parametrize("looks_after", [0.02, 3_600], ids=["by itself", "when it searches"])
@@ -73,11 +77,11 @@ def test_who_has_a_snapshot_lets_go_of_the_words_that_another_process_has_forgot
         id = filled(memory, is_open=False)
         inside(memory).ledger.remove([MemoryKey(scope=SCOPE, id=id)])  # beside the store, as another process does
         deadline = time.monotonic() + PATIENCE
-        while looks_after < 1 and ADDRESS in kept_words() and time.monotonic() < deadline:
+        while looks_after < 1 and ADDRESS in kept_words(memory) and time.monotonic() < deadline:
             time.sleep(0.01)
         if looks_after > 1:
             memory.retrieve("milk", scope=SCOPE)
-        assert not {word for word in kept_words() if "otterpin" in word}
+        assert not {word for word in kept_words(memory) if "otterpin" in word}
 
 
 def test_who_searches_an_open_conversation_that_another_process_has_forgotten_lets_go_of_its_words(tmp_path):
@@ -85,4 +89,4 @@ def test_who_searches_an_open_conversation_that_another_process_has_forgotten_le
         filled(memory, is_open=True)
         inside(memory).ledger.open_episodes.forget(SCOPE, None)
         memory.retrieve("milk", scope=SCOPE)
-        assert not {word for word in kept_words() if "otterpin" in word}
+        assert not {word for word in kept_words(memory) if "otterpin" in word}

@@ -114,7 +114,7 @@ def test_what_no_question_has_been_measured_by_is_read_by_one_statement_more(fil
 def test_a_question_for_which_the_embedder_takes_its_time_reads_the_state_once_more(
     filled, monkeypatch, at_once, states
 ):
-    monkeypatch.setattr("memory_retrievers.storage.embedder._AT_ONCE", at_once)
+    monkeypatch.setattr("memory_retrievers.storage.store._AT_ONCE", at_once)
     filled.retrieve("which pier for boat 3?", scope=SCOPE)
     with statements(filled, monkeypatch) as said:
         filled.retrieve("which boat was late?", scope=SCOPE)

@@ -96,6 +96,7 @@ class Snapshots:
             a transaction, where it is not kept; it may raise, to have it loaded outside.
         takes_turns: Whether the database answers at once, in this process, so that a search loses nothing while
             another one waits for its turn.
+        forgetting: What is called when something was forgotten, here or by another process.
     """
 
     def __init__(self, passages: StoredPassages) -> None:
@@ -103,6 +104,7 @@ class Snapshots:
         self.most = SNAPSHOT_BYTES
         self.before_load: Callable[[Hashable, Callable[[], object]], None] = lambda _key, _load: None
         self.takes_turns = passages.database.answers_at_once
+        self.forgetting: list[Callable[[], None]] = [forget_words]
         self._narrow, self._wide = threading.Lock(), threading.Semaphore(_CORES)
         self._local = threading.local()
         self._lock = threading.Lock()
@@ -249,9 +251,14 @@ class Snapshots:
                         self._evict()
         return known[0]  # type: ignore[no-any-return]
 
+    def forget_words(self) -> None:
+        """Remember no word and no question: each may say what was forgotten."""
+        for forget in self.forgetting:
+            forget()
+
     def forget(self, passages: Sequence[int] | None) -> None:
         """Leave nothing of these passages in memory, or of any; also not of what is being loaded now."""
-        forget_words()
+        self.forget_words()
         with self._lock:
             self._evictions += 1
             if passages is None:
@@ -289,7 +296,7 @@ class Snapshots:
         there = self._passages.columns(entry.selection, memories=rows).columns["ids"] if len(ids) else ids
         gone = np.setdiff1d(ids, there, assume_unique=True)
         if len(gone):
-            forget_words()
+            self.forget_words()
         with self._lock:
             if self._entries.get(key) is not entry or entry.snapshot is not seen:
                 return  # what has changed it meanwhile may know less: it is looked at again
@@ -423,7 +430,7 @@ class Snapshots:
         before = len(snapshot)
         snapshot, new = snapshot.caught_up(fresh, changed=rows)
         if len(snapshot) < before:  # another process has deleted some
-            forget_words()
+            self.forget_words()
         ids = new.columns["ids"]
         if not len(ids):
             return snapshot
