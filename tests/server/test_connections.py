@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib.util
 import re
 import select
 import socket
@@ -19,6 +20,7 @@ from memory_retrievers.retrieval.results import RetrievalResult
 from memory_retrievers.server import ServerSettings, app, create_app
 from memory_retrievers.server.connections import configuration, listening
 from memory_retrievers.server.requests import RequestContext
+from memory_retrievers.server.settings import TrafficSettings
 
 from .conftest import TOKENS, error_of, of_alice
 
@@ -162,6 +164,14 @@ def test_a_connection_without_a_request_is_ended(memory):
     with served(memory, keep_alive_seconds=1) as server, connected(server) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert end_of(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_a_client_gives_an_idle_connection_up_before_the_server_ends_it():
+    """Where both keep it equally long, a request now and then is sent on a connection that is just being ended."""
+    clients = [httpx.Limits().keepalive_expiry]
+    if importlib.util.find_spec("httpx2") is not None:  # that of version 2 of the MCP SDK
+        clients.append(importlib.import_module("httpx2").Limits().keepalive_expiry)
+    assert max(clients) < TrafficSettings().keep_alive_seconds
 
 
 def test_a_body_that_comes_byte_by_byte_is_cut(memory):
