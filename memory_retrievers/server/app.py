@@ -32,7 +32,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.server import routes
 from memory_retrievers.server.connections import configuration, ended_by_signals, listening
-from memory_retrievers.server.intake import BodyLimiter, RateLimit, SharedCheck, noting_statuses
+from memory_retrievers.server.intake import BodyLimiter, RateLimit, SharedCheck, noting_statuses, origin_of
 from memory_retrievers.server.methods import tell_attributes
 from memory_retrievers.server.requests import KEY_HEADER, CurrentRequest, Idempotency, Metrics, requests_of
 from memory_retrievers.server.responses import ERRORS, ErrorObject, HTTPError, UTF8JSONResponse, failure, log_place_of
@@ -328,7 +328,7 @@ class Guard:
         if not self._is_ours(_parsed("Host", f"//{host}").hostname or ""):
             message = "this Host is not served here: start the server with it as an allowed host"
             raise HTTPError(403, "Forbidden", message)
-        origin = headers.get("origin")
+        origin = origin_of(headers)
         if origin is None or origin in self._settings.allowed_origins:
             return
         if _parsed("Origin", origin).netloc.lower() != host.lower() or not host:

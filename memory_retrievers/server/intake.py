@@ -79,6 +79,14 @@ class SharedCheck:
             raise self._failure
 
 
+def origin_of(headers: Headers) -> str | None:
+    """Return the ``Origin`` of a request, if it has one; two of them are refused (400), whichever is judged."""
+    given = headers.getlist("origin")
+    if len(given) > 1:
+        raise HTTPError(400, "BadRequest", "the Origin is given twice")
+    return given[0] if given else None
+
+
 def replaying(body: bytes, receive: Receive) -> Receive:
     """Return a receive function that replays a body, and then receives as before."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]

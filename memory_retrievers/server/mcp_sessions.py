@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.fields import storable_json
-from memory_retrievers.server.intake import BodyLimiter, noting_statuses, replaying
+from memory_retrievers.server.intake import BodyLimiter, noting_statuses, origin_of, replaying
 from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse
 from memory_retrievers.server.settings import AccessToken, McpSettings, TokenAuth
 
@@ -64,9 +64,9 @@ class McpEndpoint:
 
     async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        for name in ("host", "origin"):  # the SDK logs one that is foreign
-            if not (headers.get(name, "").isascii() and headers.get(name, "").isprintable()):
-                raise HTTPError(400, "BadRequest", f"the {name.title()} cannot be read: it is no address")
+        for name, value in {"Host": headers.get("host", ""), "Origin": origin_of(headers) or ""}.items():
+            if not (value.isascii() and value.isprintable()):  # the SDK logs one that is foreign
+                raise HTTPError(400, "BadRequest", f"the {name} cannot be read: it is no address")
         if self._tokens.admit(headers.get("authorization", "").encode("latin-1")) is None:
             message = "send the bearer token of this server"
             raise HTTPError(401, "Unauthorized", message, headers={"WWW-Authenticate": "Bearer"})

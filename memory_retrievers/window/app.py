@@ -28,7 +28,7 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import JsonObject
 from memory_retrievers.models.fields import storable
 from memory_retrievers.server.connections import configuration, ended_by_signals, listening
-from memory_retrievers.server.intake import BodyLimiter, check_shape
+from memory_retrievers.server.intake import BodyLimiter, check_shape, origin_of
 from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse, failure, log_place_of
 from memory_retrievers.tools.arguments import storable_throughout
 from memory_retrievers.window import changes, search, views
@@ -146,7 +146,7 @@ class Gate:
         host = headers.get("host", "").lower()
         if host not in self._hosts:
             raise HTTPError(403, "Forbidden", "this Host is not served here")
-        origin = headers.get("origin")
+        origin = origin_of(headers)
         if origin is not None and origin.lower() != f"http://{host}":
             raise HTTPError(403, "Forbidden", "this Origin may not ask here")
 

@@ -175,6 +175,14 @@ def test_only_pages_of_this_server_and_allowed_ones_may_ask(memory, origin, stat
         assert client.post("/api/v0/retrieve_memory", json=ASKED, headers={"Origin": origin}).status_code == status
 
 
+@pytest.mark.parametrize("second", ["https://evil.example.com", "http://127.0.0.1:8000"])
+def test_two_origins_are_refused_whichever_is_the_first(memory, second):
+    with serving(memory) as client:
+        for both in (("http://127.0.0.1:8000", second), (second, "http://127.0.0.1:8000")):
+            headers = [("Origin", each) for each in both]
+            assert error_of(client.post("/api/v0/retrieve_memory", json=ASKED, headers=headers))[0] == 400
+
+
 @pytest.mark.parametrize(("origin", "may"), [("https://app.example.com", True), ("https://evil.example.com", False)])
 def test_a_browser_is_told_that_an_allowed_page_may_ask_and_read_the_answer(memory, origin, may):
     wanted = "authorization,content-type,idempotency-key"

@@ -172,6 +172,13 @@ def test_what_a_foreign_name_would_do_to_a_terminal_is_not_logged(memory, caplog
     assert not {"\x1b", "\x9b"} & set(caplog.text)
 
 
+def test_two_origins_are_refused(memory):
+    with served(memory) as url, client() as sender:
+        own = url.removesuffix("/mcp")
+        both = [("Origin", own), ("Origin", "https://evil.example.com")]
+        assert sender.post(url, json={}, headers=both).json()["message"] == "the Origin is given twice"
+
+
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER "])
 def test_the_name_of_the_scheme_is_read_in_any_case(memory, scheme):
     with served(memory, token=TOKEN) as url, client(Authorization=f"{scheme} {TOKEN}") as sender:

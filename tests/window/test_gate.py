@@ -92,6 +92,7 @@ def test_a_page_of_another_origin_asks_in_vain(window, origin):
         window.client.get("/api/about", headers={"Origin": origin}),
     ):
         assert (answer.status_code, answer.json()["error_type"]) == (403, "Forbidden")
+        assert window.client.get("/api/about", headers=[("Origin", OWN), ("Origin", origin)]).status_code == 400
     assert window.get("memory", scope=ALICE, id="fact")
     assert window.client.get("/api/about", headers={"Origin": OWN}).status_code == 200
 
