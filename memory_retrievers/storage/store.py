@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -63,6 +63,10 @@ class Revision(NamedTuple):
     # a new text mends a fact in place; otherwise what the fact said until now is kept as a former version
     correct: bool = False
     restores: bool = False  # the change undoes another one
+
+
+class _NotAdmittedError(Exception):
+    """The store has moved to another embedder, or is about to."""
 
 
 _AT_ONCE: Final = 0.0005  # seconds in which nothing is written that a search should still find: no commit is as fast
@@ -296,12 +300,13 @@ class MemoryStore:
                 texts, partial(self._embed_passages, embedder), known=None if known is None else known()
             )
             if look is None or self._looked(look, passages, embedder):
-                with self.transaction(*scopes_changed):
+                with suppress(_NotAdmittedError), self.transaction(*scopes_changed):
                     if self._transaction.embedder is embedder or self.embedder.admits(embedder, can_wait=not is_within):
                         return change(passages)
+                    raise _NotAdmittedError  # so that a request under way is not noted as done
                 if not is_within:
                     self.embedder.wait_while_held()
-            embedder = self.embedder.current()  # the store has moved to another embedder, or is about to
+            embedder = self.embedder.current()
 
     def _looked(
         self, look: Callable[[list[list[NewPassage]]], None], passages: list[list[NewPassage]], embedder: ProbedEmbedder

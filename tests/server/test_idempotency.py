@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from patience import PATIENCE
 
-from memory_retrievers import Message
+from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends.sql import requests
 from memory_retrievers.errors import BackendError, StoreLockedError
 from memory_retrievers.server import AccessToken
@@ -26,7 +26,7 @@ from memory_retrievers.server.requests import (
 )
 from memory_retrievers.server.responses import HTTPError
 from memory_retrievers.server.settings import Access
-from memory_retrievers.testing import inside
+from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.tools import responses
 
 from .conftest import ALICE, BOB, OPERATOR, by, error_of, of_alice, serving
@@ -260,6 +260,26 @@ def test_what_a_write_failed_of_is_told_also_where_its_note_cannot_be_forgotten(
     answer = client.post("/api/v0/remember", json=of_alice(facts=[{"fact": "tea"}]), headers=KEY)
     assert answer.json()["message"] == "this is what failed"
     assert len(forgotten) == 1
+
+
+def test_a_write_that_has_to_embed_anew_is_not_noted_before_it_is_done():
+    """As of the first two writes of a store one has to: a kill in between would leave a request done, and nothing."""
+    noted, known = requests.RequestUnderWay("ab" * 32, "request"), []
+
+    class Watching(HashEmbedder):
+        def embed_documents(self, texts):
+            known.append(inside(memory).ledger.requests.find(noted.key))
+            if len(known) == 1:
+                with ThreadPoolExecutor(1) as other:
+                    other.submit(memory.remember_fact, scope="c1", fact="The heron is grey").result(PATIENCE)
+            return super().embed_documents(texts)
+
+    with AgentMemory.in_memory(embedder=Watching()) as memory:
+        context = requests.under_way.set(noted)
+        fact = memory.remember_fact(scope="c9", fact="The otter swims")
+        requests.under_way.reset(context)
+        assert known == [None, None, None]
+        assert inside(memory).ledger.requests.find(noted.key).made[0].key == fact.key
 
 
 async def test_what_fails_after_a_change_behind_the_end_of_its_server_may_be_tried_again(memory):
