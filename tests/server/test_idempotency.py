@@ -14,7 +14,7 @@ from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends.sql import requests
-from memory_retrievers.errors import BackendError, StoreLockedError
+from memory_retrievers.errors import BackendError, NotFoundError, StoreLockedError
 from memory_retrievers.server import AccessToken
 from memory_retrievers.server.requests import (
     KEEP_BYTES,
@@ -280,6 +280,19 @@ def test_a_write_that_has_to_embed_anew_is_not_noted_before_it_is_done():
         requests.under_way.reset(context)
         assert known == [None, None, None]
         assert inside(memory).ledger.requests.find(noted.key).made[0].key == fact.key
+
+
+def test_reviews_that_wait_to_be_written_do_not_note_a_forgetting_as_done(memory):
+    """They are written before it: a kill in between would leave it done, and what was to be forgotten there."""
+    noted = requests.RequestUnderWay("ab" * 32, "request")
+    memory.remember_episode(scope="c9", summary="The otter swims in the river")
+    memory.retrieve("otter", scope="c9")
+    context = requests.under_way.set(noted)
+    with pytest.raises(NotFoundError):
+        memory.forget("nothing", scope="c9")
+    requests.under_way.reset(context)
+    assert memory.pending_reviews("c9")
+    assert inside(memory).ledger.requests.find(noted.key) is None
 
 
 async def test_what_fails_after_a_change_behind_the_end_of_its_server_may_be_tried_again(memory):
