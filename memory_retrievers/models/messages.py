@@ -284,7 +284,8 @@ mapping, or what a client answers with, such as ``completion.choices[0].message`
 
 PLAIN_ROLES: Final = {"human": "user", "ai": "assistant"}
 _CALLS: Final = frozenset({"tool_calls", "function_call"})
-CHAT_FIELDS: Final = _CALLS | {"name", "tool_call_id", "refusal", "audio", "annotations"}  # beside role and content
+_THOUGHTS: Final = frozenset({"reasoning", "reasoning_content", "reasoning_details", "thinking"})  # of other servers
+CHAT_FIELDS: Final = _CALLS | _THOUGHTS | {"name", "tool_call_id", "refusal", "audio", "annotations"}
 
 
 def plain_message(given: object) -> object:
@@ -311,9 +312,8 @@ def plain_message(given: object) -> object:
 
 def _is_answer(given: object) -> TypeGuard[pydantic.BaseModel]:
     """Whether it is what a client of a chat API answers with: told by its fields, each client has its own classes."""
-    if not isinstance(given, pydantic.BaseModel) or isinstance(given, Value):
-        return False
-    return {"role", "content"} <= type(given).model_fields.keys()
+    fields = type(given).model_fields if isinstance(given, pydantic.BaseModel) else {}
+    return not isinstance(given, Value) and {"role", "content"} <= fields.keys()
 
 
 def _of_chat(given: dict[str, object]) -> dict[str, object] | None:

@@ -27,9 +27,10 @@ CHAT = [
     {"role": "user", "name": "Al", "content": [{"type": "text", "text": "I moved"}, PICTURE, {"type": "input_audio"}]},
     CALL,
     {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "Rain."}]},
-    {"role": "assistant", "content": "It rains.", "tool_calls": None, "refusal": None, "annotations": []},
+    {"role": "assistant", "content": "It rains.", "tool_calls": None, "refusal": None, "reasoning": "Hm."},
     {"role": "user", "content": ({"type": "input_text", "text": "To Nantes."}, "In May.")},
     {"role": "assistant", "content": None, "refusal": "I cannot say."},
+    {"role": "assistant", "content": "", "reasoning_content": "They go to Nantes.", "annotations": []},
 ]
 HEARD = [("Al", "I moved\n[image]\n[audio]"), ("assistant", "It rains."), ("user", "To Nantes.\nIn May.")]
 """Messages as OpenAI's client takes and gives them, and what is kept."""
