@@ -16,7 +16,7 @@ from memory_retrievers.models import Category, Kind
 from memory_retrievers.models.results import Evidence
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.relevance import Calibration, Weights, calibration_of, falling, noted, parsed
-from memory_retrievers.testing import FixedClock
+from memory_retrievers.testing import FixedClock, HashEmbedder
 
 SCOPE = "user/ines"
 FACTS = (
@@ -73,6 +73,15 @@ def test_assent_and_thanks_in_other_languages_are_small_talk(said):
 def test_a_greeting_recalls_nothing_by_the_floor_of_the_embedder(memory, greeting):
     assert found(memory, greeting, min_relevance="auto") == ([], [])
     assert found(memory, greeting)[0]
+
+
+def test_a_greeting_recalls_nothing_with_an_embedder_that_has_no_floor():
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        memory.remember_fact(scope=SCOPE, fact=FACTS[0])
+        memory.remember_episode(scope=SCOPE, summary="They cooked lentils", title="Dinner")
+        assert found(memory, "Hello!", min_relevance="auto") == ([], [])
+        for query, least in (("Hello!", 0.0), ("What about lentils?", "auto")):
+            assert found(memory, query, min_relevance=least) == ([FACTS[0]], ["Dinner"])
 
 
 def test_a_question_recalls_what_answers_it_and_one_about_something_else_nothing(memory):
