@@ -2,7 +2,7 @@
 
 The vector of an item as a whole is that of its first field; the whole stands there for its words.
 
-The words of a message are indexed with speaker and date, but its vector is of the content alone, which is nearer to a
+The words of a message are indexed with speaker and date, but its vector is of speaker and text, which is nearer to a
 question than with the date before it. A message has no id: it is named by what a block shows of it.
 """
 
