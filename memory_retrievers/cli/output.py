@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -36,6 +36,12 @@ def print_answer(answer: JsonObject | str) -> None:
 def print_text(text: object, *, err: bool = False) -> None:
     """Print a text of one or more lines."""
     typer.echo(for_terminals(str(text)), err=err)
+
+
+def announce(what: str, address: str) -> None:
+    """Print where a server does what; it does so as well where standard output cannot be written."""
+    with suppress(OSError):
+        print_text(f"{what} at {address}")
 
 
 def print_line(text: str, *, err: bool = False) -> None:

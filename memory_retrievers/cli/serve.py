@@ -6,6 +6,7 @@ import hashlib
 import os
 import webbrowser
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -20,7 +21,7 @@ from memory_retrievers.cli.options import (
     RankingProfile,
     SettingsFile,
 )
-from memory_retrievers.cli.output import print_text
+from memory_retrievers.cli.output import announce, print_text
 from memory_retrievers.cli.stores import Place, opened
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.tools.tool import ToolPolicy
@@ -37,9 +38,7 @@ def _serve(
     *,
     store: Store = DEFAULT_STORE,
     port: Annotated[int, typer.Option(help="The port; 0 is any that is free.", min=0, max=65_535)] = 8_000,
-    host: Annotated[
-        str, typer.Option(help="The address; one that other machines can reach needs tokens.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address; one that other machines reach needs tokens.")] = "127.0.0.1",
     tokens: Annotated[
         Path | None,
         typer.Option(
@@ -71,7 +70,7 @@ def _serve(
     )
     rules.require_safe_address()
     memory = opened(store, **model.options())
-    serve(memory, settings=rules, announce=lambda address: print_text(f"serving {store} at {address}"))
+    serve(memory, settings=rules, announce=partial(announce, f"serving {store}"))
 
 
 def _tokens(file: Path | None) -> tuple[AccessToken, ...]:
@@ -101,9 +100,7 @@ def _mcp(
     allow_scopes: Annotated[
         bool, typer.Option("--allow-scopes", help="Offer the arguments and tools that name scopes within the root.")
     ] = False,
-    tools: Annotated[
-        str, typer.Option(help="essential, all, read, or names of tools with commas between them.")
-    ] = "essential",
+    tools: Annotated[str, typer.Option(help="essential, all, read, or names of tools, with commas.")] = "essential",
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Offer no tool that changes anything; works beside a writer.")
     ] = False,
@@ -113,9 +110,7 @@ def _mcp(
     host: Annotated[str, typer.Option(help="Where to listen with --http.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Where to listen with --http.", min=0, max=65_535)] = 8766,
     token: Annotated[str | None, typer.Option(envvar=MCP_TOKEN, help="Bearer token that --http requires.")] = None,
-    sync_directory: Annotated[
-        Path | None, typer.Option(help="Directory of the files of memory_sync, by scope.")
-    ] = None,
+    sync_directory: Annotated[Path | None, typer.Option(help="Directory of memory_sync's files, by scope.")] = None,
     model: ModelOptions = DEFAULTS,
 ) -> None:
     """Serve a memory to MCP clients: its tools, its newest memories, and a prompt that explains them.
@@ -124,7 +119,7 @@ def _mcp(
     """
     from memory_retrievers.server.mcp import McpOffer
     from memory_retrievers.server.mcp_sdk import PATH, require_sdk, serve_http, serve_stdio
-    from memory_retrievers.server.settings import is_loopback
+    from memory_retrievers.server.settings import AccessToken, is_loopback
     from memory_retrievers.tools.registry import offered_tools, parse_tool_choice
 
     if token and not http and token != os.environ.get(MCP_TOKEN):  # which may be set for another server
@@ -133,6 +128,8 @@ def _mcp(
         raise ConfigurationError(f"{MCP_TOKEN} holds no token: leave it away to let this machine in")
     if http and not token and not is_loopback(host):
         raise ConfigurationError(f"whoever reaches {host} could read the memory: give --token, or a loopback host")
+    if http and token:
+        AccessToken(secret=token)  # which refuses a short one
     rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)
     choice = parse_tool_choice(tools)
     offered_tools(choice, allow_scopes=allow_scopes)  # before a store is made, as is what follows
@@ -142,11 +139,8 @@ def _mcp(
             memory.start_worker()
         offer = McpOffer(memory, scope=at.scope, tools=choice, rules=rules, read_only=read_only)
         if http:
-
-            def announce(address: str) -> None:
-                print_text(f"serving {at.scope} of {at.store} to MCP clients at {address}{PATH}")
-
-            serve_http(offer, host=host, port=port, token=token, announce=announce)
+            told = f"serving {at.scope} of {at.store} to MCP clients"
+            serve_http(offer, host=host, port=port, token=token, announce=lambda base: announce(told, base + PATH))
         else:
             serve_stdio(offer)
 
@@ -185,12 +179,12 @@ def _ui(
     ranked = ModelOptions(**asdict(embedder), profile=profile, settings=settings)
     memory = opened(store, read_only=read_only, **ranked.options())
 
-    def announce(address: str) -> None:
+    def show(address: str) -> None:
         print_text(f"a window into {store} is open, once, at {address}")
         if open_browser:
             webbrowser.open(address)
 
-    window.serve(memory, settings=chosen, announce=announce)
+    window.serve(memory, settings=chosen, announce=show)
 
 
 def _journal(store: Place) -> Path:

@@ -119,6 +119,12 @@ def test_a_token_that_nobody_is_asked_for_opens_no_server(refused, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_token_that_is_too_short_makes_no_store(refused, tmp_path):
+    said = refused("mcp", "--http", "--scope", "user/alice", "--token", "short", "--store", tmp_path / "store")
+    assert "at least 16 printable ASCII characters" in said
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_empty_variable_for_a_token_opens_no_server(refused, monkeypatch, tmp_path):
     """A secret that is missing where the variable is filled from it."""
     for command, variable in (("mcp", "MEMORY_RETRIEVERS_MCP_TOKEN"), ("serve", "MEMORY_RETRIEVERS_TOKENS")):

@@ -1,5 +1,6 @@
 """A real server in a process of its own."""
 
+import contextlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 from patience import PATIENCE, until
+from ports import free_port
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError
@@ -79,6 +81,30 @@ def test_what_a_command_stores_or_forgets_beside_a_server_the_server_knows_at_on
                 assert (user["pid"], user["program"]) == (process.pid, "memory-retrievers")
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.enable_socket
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="nothing here is always full")
+@pytest.mark.parametrize("command", [["serve"], ["mcp", "--http", "--scope", "user/alice"]])
+def test_a_server_that_cannot_say_where_it_listens_serves_all_the_same(tmp_path, command):
+    port = free_port()
+    options = [*HASHED, "--port", str(port), "--store", str(tmp_path / "store")]
+    with (
+        Path("/dev/full").open("w") as full,
+        subprocess.Popen([COMMAND[0], *command, *options], stdout=full) as process,
+    ):
+        try:
+
+            def answer():
+                assert process.poll() is None
+                with contextlib.suppress(httpx.TransportError):
+                    return httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE).status_code
+
+            assert until(answer, "an answer") == (200 if command == ["serve"] else 404)
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE)
         finally:
             process.kill()
 
