@@ -15,6 +15,7 @@ Names load when first used, so that the retriever and the tools need ``langchain
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from memory_retrievers.errors import Extra, lazy_names
@@ -39,6 +40,10 @@ __all__ = [
     "RegistryTool",
     "RetrieveMemoryTool",
 ]
+if not TYPE_CHECKING:  # ``import *`` asks for nothing that is not installed
+    _needs = {"AgentMemoryMiddleware": "langchain", "ConversationMemory": "langchain_classic"}
+    _needs["MemoryStoreAdapter"] = "langgraph"
+    __all__ = [name for name in __all__ if name not in _needs or find_spec(_needs[name])]
 
 __getattr__ = lazy_names(
     __name__,

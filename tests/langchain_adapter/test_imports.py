@@ -40,6 +40,26 @@ assert not [name for name in sys.modules if name.partition(".")[0] in {FORBIDDEN
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.parametrize(
+    ("missing", "hidden"),
+    [
+        (["langchain_classic"], {"ConversationMemory"}),
+        (["langchain"], {"AgentMemoryMiddleware"}),
+        (["langchain", "langgraph"], {"AgentMemoryMiddleware", "MemoryStoreAdapter"}),
+    ],
+)
+def test_a_star_asks_for_no_extra_that_is_missing(missing, hidden):
+    result = run(
+        f"""
+import sys
+sys.modules.update(dict.fromkeys({missing}))
+from memory_retrievers.langchain import *
+print(*sorted(set(dir()) & set({adapter.__all__})))
+"""
+    )
+    assert result.stdout.split() == [name for name in adapter.__all__ if name not in hidden], result.stderr
+
+
 def test_without_langchain_core_the_error_names_the_command_that_mends_it():
     result = run(
         """
