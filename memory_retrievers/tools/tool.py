@@ -53,7 +53,7 @@ class PolicyOptions(TypedDict, total=False):
     deletes: ToolKinds
     allow_scopes: bool
     response_format: ResponseFormat
-    sync_directory: Path | None
+    sync_directory: Path | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class ToolPolicy:
     deletes: ToolKinds = "tool"
     allow_scopes: bool = False
     response_format: ResponseFormat = "levels"
-    sync_directory: Path | None = None
+    sync_directory: Path | str | None = None
 
     def check(self, memory: Memory, *, scope: str | None) -> None:
         """Refuse at once what would fail at every call; raises what :meth:`context` raises."""
@@ -92,8 +92,8 @@ class ToolPolicy:
         fixed: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(ToolPolicy)}
         if self.root is None:
             fixed["root"] = scopes.parse(scope)
-            if self.sync_directory is not None:  # one policy serves many users: none reads what another exports
-                fixed["sync_directory"] = self.sync_directory / _folder_of(scope)
+        if self.sync_directory is not None:  # one policy may serve many users: none reads what another exports
+            fixed["sync_directory"] = Path(self.sync_directory, _folder_of(scope) if self.root is None else "")
         return ToolContext(memory=memory, default_scope=scope, **fixed, **of_call)
 
 
@@ -120,6 +120,7 @@ class ToolContext(ToolPolicy):
 
     memory: Memory
     root: str
+    sync_directory: Path | None = None
     default_scope: str | None = None
     read_only: bool = False
     asked: tuple[Message, ...] = ()

@@ -2,6 +2,7 @@
 
 import json
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 from cases import try_each
@@ -70,8 +71,9 @@ def test_child_scopes_are_those_below_and_no_others(crowded):
     assert {document.metadata["scope"] for document in retriever.invoke("code")} == {"user/1", "user/1/work"}
 
 
-def test_no_scope_reads_what_another_has_exported(crowded, tmp_path):
-    rules = ToolPolicy(sync_directory=tmp_path / "exports")
+@pytest.mark.parametrize("given", [Path, str])
+def test_no_scope_reads_what_another_has_exported(crowded, tmp_path, given):
+    rules = ToolPolicy(sync_directory=given(tmp_path / "exports"))
     sync = RegistryTool(spec=REGISTRY["memory_sync"], memory=crowded, rules=rules)
 
     def call(number, operation):
@@ -84,8 +86,9 @@ def test_no_scope_reads_what_another_has_exported(crowded, tmp_path):
     assert len({file.parent.name.lower() for file in (tmp_path / "exports").glob("*/mine.json")}) == len(NAMES)
 
 
-def test_a_root_that_the_host_has_fixed_has_its_files_right_in_the_directory(crowded, tmp_path):
-    rules = ToolPolicy(root="user", sync_directory=tmp_path)
+@pytest.mark.parametrize("given", [Path, str])
+def test_a_root_that_the_host_has_fixed_has_its_files_right_in_the_directory(crowded, tmp_path, given):
+    rules = ToolPolicy(root="user", sync_directory=given(tmp_path))
     sync = RegistryTool(spec=REGISTRY["memory_sync"], memory=crowded, rules=rules)
     sync.invoke({"operation": "export", "file_path": "all.json"}, {"configurable": {"user_id": "user/1"}})
     assert [file.name for file in tmp_path.iterdir()] == ["all.json"]
