@@ -40,9 +40,7 @@ PROBLEMS: Final = 1  # the exit code
 
 @listed
 def _backup(
-    target: Annotated[
-        Place, typer.Argument(parser=Place.named, metavar="TARGET", help="A directory that does not exist yet.")
-    ],
+    target: Annotated[Place, typer.Argument(parser=Place.named, metavar="TARGET", help="A new directory.")],
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Copy the store; it may be in use."""
@@ -224,16 +222,10 @@ def _reindex(
 def _import_chroma(
     *,
     collection: Annotated[str, typer.Option("--collection", help="The name of the collection.")],
-    path: Annotated[
-        Path | None, typer.Option("--path", help="Chroma's directory; nothing else may use it now.")
-    ] = None,
-    url: Annotated[
-        str | None, typer.Option("--url", help="Chroma's server, for example http://localhost:8000.")
-    ] = None,
+    path: Annotated[Path | None, typer.Option("--path", help="Chroma's directory; nothing else may use it.")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="Chroma's server, such as http://localhost:8000.")] = None,
     scope: Annotated[str | None, typer.Option("--scope", help="Scope of the imported facts.")] = None,
-    scope_key: Annotated[
-        str | None, typer.Option("--scope-key", help="Metadata key with the scope of a document.")
-    ] = None,
+    scope_key: Annotated[str | None, typer.Option("--scope-key", help="Metadata key of a document's scope.")] = None,
     text_key: Annotated[
         str | None, typer.Option("--text-key", help="Metadata key of the text, if it is not the document.")
     ] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
@@ -28,6 +29,7 @@ from memory_retrievers.cli.output import (
     print_answer,
     print_diff,
     print_json,
+    print_line,
     print_memories,
     print_statistics,
     print_table,
@@ -35,6 +37,8 @@ from memory_retrievers.cli.output import (
 )
 from memory_retrievers.cli.stores import to_look_into, to_search
 from memory_retrievers.errors import ValidationError
+from memory_retrievers.memory import AgentMemory
+from memory_retrievers.models import ScopeStatistics
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.filters import FilterOptions, SearchOptions
 from memory_retrievers.models.memories import ANSWER_FIELDS
@@ -63,9 +67,7 @@ class FilterGroup:
     ] = None
     where: Annotated[
         str | None,
-        typer.Option(
-            "--where", metavar="JSON", help='A filter with operators, such as {"metadata.team": {"in": ["a", "b"]}}.'
-        ),
+        typer.Option("--where", metavar="JSON", help='Filter by operators: {"metadata.team": {"in": ["a", "b"]}}.'),
     ] = None
 
     def parsed(self) -> FilterOptions:
@@ -79,9 +81,7 @@ class FilterGroup:
         }
 
 
-MaxTokens: TypeAlias = Annotated[
-    int | None, typer.Option(min=0, help="Maximum number of tokens, four characters each.")
-]
+MaxTokens: TypeAlias = Annotated[int | None, typer.Option(min=0, help="Maximum of tokens, four characters each.")]
 NO_FILTERS: Final = FilterGroup()
 LIMITS: Final = Limits()
 RANKING: Final = Ranking()
@@ -106,9 +106,7 @@ def _retrieve(
     ] = "auto",
     max_tokens: MaxTokens = None,
     as_json: AsJson = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show rank and score of each memory at every stage.")
-    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show each memory's rank and score by stage.")] = False,
     ranking: Ranking = RANKING,
 ) -> None:
     """Print the memories that answer a query."""
@@ -123,6 +121,7 @@ def _retrieve(
             print_answer(explained.to_dict() if as_json else explained.to_text())
             return
         result = memory.retrieve(query, scope=at.scope, **options, record=False)
+        _remark_on_empty_scope(memory, at, found=result)
     markdown = result.to_markdown(level, max_tokens=max_tokens) or empty_block_text(result, max_tokens)
     print_answer(result.to_dict() if as_json else markdown)
 
@@ -168,7 +167,13 @@ def _context(
             category=category,
             include_child_scopes=include_child_scopes,
         )
+        _remark_on_empty_scope(memory, at, found=result)
     print_answer(result.to_dict() if as_json else result.to_markdown(max_tokens=max_tokens))
+
+
+def _remark_on_empty_scope(memory: AgentMemory, at: OfScope, *, found: Sized) -> None:
+    if not len(found) and memory.stats(at.scope) == ScopeStatistics():
+        print_line(f"The scope {at.scope} is empty: memory-retrievers scopes lists those with memories.", err=True)
 
 
 @listed
@@ -300,10 +305,8 @@ def _waiting(
         scopes = memory.waiting_scopes() if scope is None else []
         messages = [] if scope is None else memory.waiting(scope, limit=limit)
     if as_json:
-        counts = (
-            {"scopes": scopes} if scope is None else {"messages": [each.model_dump(mode="json") for each in messages]}
-        )
-        print_json(counts)
+        dumped = [each.model_dump(mode="json") for each in messages]
+        print_json({"scopes": scopes} if scope is None else {"messages": dumped})
     elif scope is None:
         for name in scopes:
             print_text(name)

@@ -58,9 +58,7 @@ def _remember(
     category: Annotated[str | None, typer.Option(help="Category of the fact; the default is note.")] = None,
     keyword: Annotated[list[str] | None, typer.Option(help="Keyword of the fact; may be repeated.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Tag of the fact; may be repeated.")] = None,
-    metadata: Annotated[
-        list[str] | None, typer.Option(metavar=PAIRS, help="Metadata of the fact; may be repeated.")
-    ] = None,
+    metadata: Annotated[list[str] | None, typer.Option(metavar=PAIRS, help="Its metadata; may be repeated.")] = None,
     replaces: Annotated[str | None, typer.Option(metavar="ID", help="Id of a fact that this one replaces.")] = None,
     allow_duplicates: Annotated[bool, typer.Option("--allow-duplicates", help="Store it even if it is known.")] = False,
     embedder: EmbedderOptions = BUNDLED,

@@ -15,12 +15,22 @@ def test_retrieve_prints_facts_then_episodes(retrieve):
     assert not output.endswith("\n\n")
 
 
-def test_retrieve_says_so_when_there_is_nothing(demo, run):
+def test_retrieve_says_so_when_there_is_nothing(demo, ended):
     store, _ = demo
+    at = ("--store", store, "--scope", "nobody")
+    remark = "The scope nobody is empty: memory-retrievers scopes lists those with memories.\n"
 
-    assert run("retrieve", "anything", "--store", store, "--scope", "nobody") == "No relevant memories found.\n"
-    raw = run("retrieve", "anything", "--store", store, "--scope", "nobody", "--json")
-    assert json.loads(raw) == {"semantic": [], "episodic": []}
+    assert ended("retrieve", "anything", *at) == (0, "No relevant memories found.\n", remark)
+    code, raw, said = ended("retrieve", "anything", *at, "--json")
+    assert (code, json.loads(raw), said) == (0, {"semantic": [], "episodic": []}, remark)
+    assert ended("context", "anything", *at) == (0, "\n", remark)
+
+
+def test_a_scope_that_holds_something_is_not_said_to_be_empty(retrieve, tmp_path, run):
+    assert retrieve("turbot", "--tag", "nothing has it") == "No relevant memories found.\n"
+    at = ("--store", tmp_path, "--scope", "user/ruth")
+    run("add-messages", *at, stdin=json.dumps([{"role": "user", "content": "Ruth keeps bees"}]))
+    assert run("retrieve", "bees", *at, "--category", "goal", "--episodic-limit", 0) == "No relevant memories found.\n"
 
 
 def test_what_is_less_relevant_is_left_out_on_demand(retrieve):
@@ -68,11 +78,11 @@ def test_what_does_not_fit_is_not_said_to_be_missing(tmp_path, run):
     assert run("retrieve", "bees", *at, "--max-tokens", 50) == "None of the memories found (1) fits into 50 tokens.\n"
 
 
-def test_child_scopes_are_searched_on_demand_only(tmp_path, run):
+def test_child_scopes_are_searched_on_demand_only(tmp_path, run, ended):
     run("remember", "--store", tmp_path, "--scope", "user/ruth/garden", "--fact", "Ruth keeps bees")
     question = ("retrieve", "bees", "--store", tmp_path, "--scope", "user/ruth")
 
-    assert run(*question) == "No relevant memories found.\n"
+    assert ended(*question)[:2] == (0, "No relevant memories found.\n")
     assert "Ruth keeps bees" in run(*question, "--include-child-scopes")
 
 
