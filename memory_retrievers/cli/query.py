@@ -121,7 +121,7 @@ def _retrieve(
             print_answer(explained.to_dict() if as_json else explained.to_text())
             return
         result = memory.retrieve(query, scope=at.scope, **options, record=False)
-        _remark_on_empty_scope(memory, at, found=result)
+        _remark_on_empty_scope(memory, at.scope, found=result, below=limits.include_child_scopes)
     markdown = result.to_markdown(level, max_tokens=max_tokens) or empty_block_text(result, max_tokens)
     print_answer(result.to_dict() if as_json else markdown)
 
@@ -167,13 +167,13 @@ def _context(
             category=category,
             include_child_scopes=include_child_scopes,
         )
-        _remark_on_empty_scope(memory, at, found=result)
+        _remark_on_empty_scope(memory, at.scope, found=result, below=include_child_scopes)
     print_answer(result.to_dict() if as_json else result.to_markdown(max_tokens=max_tokens))
 
 
-def _remark_on_empty_scope(memory: AgentMemory, at: OfScope, *, found: Sized) -> None:
-    if not len(found) and memory.stats(at.scope) == ScopeStatistics():
-        print_line(f"The scope {at.scope} is empty: memory-retrievers scopes lists those with memories.", err=True)
+def _remark_on_empty_scope(memory: AgentMemory, scope: str, *, found: Sized, below: bool) -> None:
+    if not len(found) and memory.stats(scope) == ScopeStatistics() and not (below and memory.scopes(scope)):
+        print_line(f"The scope {scope} is empty: memory-retrievers scopes lists those with memories.", err=True)
 
 
 @listed

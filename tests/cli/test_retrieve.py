@@ -84,6 +84,7 @@ def test_child_scopes_are_searched_on_demand_only(tmp_path, run, ended):
 
     assert ended(*question)[:2] == (0, "No relevant memories found.\n")
     assert "Ruth keeps bees" in run(*question, "--include-child-scopes")
+    assert run(*question, "--include-child-scopes", "--tag", "wasps") == "No relevant memories found.\n"
 
 
 def test_tags_metadata_and_times_narrow_a_search_and_a_list(tmp_path, run):
