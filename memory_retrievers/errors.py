@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from typing import Any, Final, Self
 
 import pydantic
@@ -227,6 +228,22 @@ def lazy_names(package: str, homes: Mapping[str, str], *extras: Extra) -> Callab
             return getattr(import_module(homes[name]), name)
 
     return load
+
+
+def only_known(given: Iterable[str], options: Iterable[str], *, of: str | Callable[..., None]) -> None:
+    """Raise TypeError for the first name that is no option of ``of``, with all that are and the arguments beside them.
+
+    Args:
+        given: The names that were given.
+        options: Those that can be.
+        of: Words for the options, or the ``__init__`` of a class that takes them after its arguments.
+    """
+    if unknown := sorted({*given} - {*options}):
+        whose, known = of, sorted(options)
+        if not isinstance(of, str):
+            whose = f"the arguments of {of.__qualname__.removesuffix('.__init__')}"
+            known = [*[*signature(of).parameters][1:-1], *known]
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}; {whose} are {', '.join(known)}")
 
 
 def error_object(exception: Exception, *, with_details: bool = False) -> dict[str, Any]:

@@ -52,13 +52,9 @@ class AttachedProcess:
 
 
 def attached(directory: Path) -> list[AttachedProcess]:
-    """List the processes that have the store in a directory open for writing; nothing is changed there.
+    """List the processes that have the store in a directory open for writing, in the order in which they came.
 
-    Args:
-        directory: The store's directory. One that no process has written yet has none.
-
-    Returns:
-        The living and those that were killed, in the order in which they came.
+    They are the living and those that were killed. Nothing is changed there; what no process has written has none.
     """
     try:
         with Folder(directory) as store, store.below(DIRECTORY) as folder:

@@ -197,13 +197,9 @@ class ScopeSnapshot:
         return np.ones(len(self), np.bool_)
 
     def layout(self, mask: NDArray[np.bool_]) -> tuple[Layout, NDArray[np.int64] | slice]:
-        """Group the passages of a mask by memory.
+        """Group the m passages of a mask, shape (n,), by memory.
 
-        Args:
-            mask: Shape (n,).
-
-        Returns:
-            The layout of the m passages, and their positions in this snapshot, shape (m,); a slice if these are all.
+        Their positions in this snapshot, shape (m,), are given beside the layout; a slice if these are all.
         """
         if self.is_ordered and (mask is self._everything or mask.all()):
             return self._whole, slice(None)  # what most searches see
@@ -243,14 +239,9 @@ class ScopeSnapshot:
         return replace(self, columns=columns, vectors=Growing(self.matrix))
 
     def caught_up(self, fresh: Passages, *, changed: Sequence[int] | None) -> tuple[ScopeSnapshot, Passages]:
-        """Take out what is gone and mark what has changed.
+        """Take out what is gone and mark what has changed; also give those of ``fresh`` that it does not have yet.
 
-        Args:
-            fresh: The passages that there are now.
-            changed: Rows of the memories that ``fresh`` is about, ascending; None are all.
-
-        Returns:
-            The snapshot, and those of the passages that it does not have yet.
+        ``fresh`` are the passages that there are now of the memories in the rows ``changed``, ascending; None are all.
         """
         if not len(self) or (changed and self.is_ordered and changed[0] > self.memories[-1]):
             return self, fresh

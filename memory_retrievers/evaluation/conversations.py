@@ -165,11 +165,7 @@ class RememberedVectors:
         return self._embedder.id
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts; each distinct text is embedded once.
-
-        Returns:
-            A unit vector per text, shape (n, d).
-        """
+        """Embed texts, each distinct one once: a unit vector per text, shape (n, d)."""
         import numpy as np
 
         if not texts:

@@ -11,6 +11,7 @@ from langchain_core.tools import BaseTool, ToolException
 from langchain_core.tools.base import BaseToolkit
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from memory_retrievers.errors import only_known
 from memory_retrievers.langchain.scope import ScopedByConfig, ScopeSource, asked_in_run, zone_of
 from memory_retrievers.models import JsonObject
 from memory_retrievers.retrieval.memory import GivenMemory, Memory
@@ -134,6 +135,7 @@ class MemoryToolkit(ScopedByConfig, BaseToolkit):
         tools: ToolChoice = "essential",
         **policy: Unpack[PolicyOptions],
     ) -> None:
+        only_known(policy, PolicyOptions.__optional_keys__, of=MemoryToolkit.__init__)
         rules = ToolPolicy(**policy)
         offered_tools(tools, allow_scopes=rules.allow_scopes)
         super().__init__(memory=memory, scope=scope, scope_from=scope_from, rules=rules, tools=tools)

@@ -12,6 +12,7 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
+from memory_retrievers.errors import only_known
 from memory_retrievers.llama_index.memory import asked_last
 from memory_retrievers.llama_index.turns import Scope, Zone, checked_scope, checked_zone, scope_of, zone_of
 from memory_retrievers.models import Category, DetailLevel
@@ -79,8 +80,7 @@ class MemoryRetriever(BaseRetriever):
         verbose: bool = False,
         **filters: Unpack[FilterOptions],
     ) -> None:
-        if unknown := filters.keys() - FilterOptions.__optional_keys__:
-            raise TypeError(f"MemoryRetriever.__init__() got an unexpected keyword argument {min(unknown)!r}")
+        only_known(filters, FilterOptions.__optional_keys__, of=MemoryRetriever.__init__)
         super().__init__(callback_manager=callback_manager, verbose=verbose)
         self._memory = checked_memory(memory)
         self._scope, self._time_zone = checked_scope(scope), checked_zone(time_zone)

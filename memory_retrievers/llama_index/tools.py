@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
 
+from memory_retrievers.errors import only_known
 from memory_retrievers.llama_index.memory import asked_last
 from memory_retrievers.llama_index.turns import Scope, Zone, checked_scope, checked_zone, scope_of, zone_of
 from memory_retrievers.retrieval.memory import Memory
@@ -89,6 +90,7 @@ class MemoryToolSpec(BaseToolSpec):
         self._memory = memory
         self._scope = checked_scope(scope)
         self._time_zone = checked_zone(time_zone)
+        only_known(policy, PolicyOptions.__optional_keys__, of=MemoryToolSpec.__init__)
         self._rules = ToolPolicy(**policy)
         self._rules.check(memory, scope=None if callable(scope) else scope)
         self._chosen = {spec.name: spec for spec in offered_tools(tools, allow_scopes=self._rules.allow_scopes)}

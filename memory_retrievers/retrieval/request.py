@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
-from memory_retrievers.errors import ValidationError
+from memory_retrievers.errors import ValidationError, only_known
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, SemanticMemory, scopes
 from memory_retrievers.models.fields import EPOCH, storable
 from memory_retrievers.models.filters import (
@@ -84,11 +84,7 @@ class RetrievalRequest:
                 the category unknown, as_of no moment, min_relevance not from 0 to 1, the conversation malformed, a
                 message none, the time zone unknown, or a filter cannot be used.
         """
-        if unknown := sorted(options.keys() - SearchOptions.__optional_keys__):
-            raise TypeError(
-                f"unexpected keyword argument {unknown[0]!r}; the options of a search are "
-                f"{', '.join(sorted(SearchOptions.__optional_keys__))}"
-            )
+        only_known(options, SearchOptions.__optional_keys__, of="the options of a search")
         limit = options.get("limit")
         joint = None if limit is None else parse_limit("limit", limit)
         most = MAX_FACTS if joint is None else joint  # neither kind alone can have more than both together

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 from memory_retrievers.backends.files import PRIVATE, SHARED_GROUP, Access
-from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.errors import ConfigurationError, only_known
 from memory_retrievers.models import AnyMemory, Draft
 from memory_retrievers.models.messages import Message
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
@@ -133,11 +133,7 @@ class ResolvedOptions:
             ConfigurationError: The embedder, language model, segmenter or judge works in no known way, there is no
                 such engine, or an environment variable is wrong.
         """
-        if unknown := sorted(options.keys() - StoreOptions.__optional_keys__):
-            raise TypeError(
-                f"unexpected keyword argument {unknown[0]!r}; the options of a store are "
-                f"{', '.join(sorted(StoreOptions.__optional_keys__))}"
-            )
+        only_known(options, StoreOptions.__optional_keys__, of="the options of a store")
         dense = options.get("dense")
         if keyword not in {"sqlite_bm25", "rank_bm25"}:
             raise ConfigurationError(f"unknown keyword engine {keyword!r}; one of: sqlite_bm25, rank_bm25")

@@ -171,10 +171,13 @@ def test_an_empty_question_is_refused(memory):
 
 
 @pytest.mark.parametrize("unknown", [{"top_k": 3}, {"scope": "user/bob"}, {"filter": {}}])
-def test_an_unknown_keyword_of_a_call_raises(memory, unknown):
+async def test_an_unknown_keyword_of_a_call_raises(memory, unknown):
     retriever = MemoryRetriever(memory=memory, scope="user/alice")
-    with pytest.raises(TypeError, match=next(iter(unknown))):
+    expected = f"^unexpected keyword argument '{next(iter(unknown))}'; the options of a call are k, run_id$"
+    with pytest.raises(TypeError, match=expected):
         retriever.invoke("Lyon", None, **unknown)
+    with pytest.raises(TypeError, match=expected):
+        await retriever.ainvoke("Lyon", None, **unknown)
 
 
 @pytest.mark.parametrize("mistake", [{"k": 0}, {"top_k": 3}, {"detail": "loud"}, {"category": "my hobby"}])

@@ -156,3 +156,11 @@ def test_the_live_memory_is_neither_shown_nor_dumped(memory):
     toolkit = MemoryToolkit(memory, scope="user/alice")
     assert "AgentMemory" not in repr(toolkit)
     assert "memory" not in toolkit.model_dump()
+
+
+def test_an_unknown_option_is_refused_with_the_known_ones(memory):
+    expected = (
+        "^unexpected keyword argument 'tool'; the arguments of MemoryToolkit are memory, scope, scope_from, tools, al"
+    )
+    with pytest.raises(TypeError, match=expected):
+        MemoryToolkit(memory, scope="user/bob", tool="all")

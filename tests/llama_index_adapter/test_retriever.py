@@ -319,5 +319,6 @@ def test_what_is_no_memory_is_refused_when_an_object_is_made_of_it(make, slip):
 
 
 def test_an_unknown_option_is_refused_when_the_retriever_is_made(memory):
-    with pytest.raises(TypeError, match="unexpected keyword argument 'tag'"):
+    expected = "unexpected keyword argument 'tag'; the arguments of MemoryRetriever are memory, scope, k, .*, until, wh"
+    with pytest.raises(TypeError, match=expected):
         MemoryRetriever(memory, scope="user/alice", tag="work")

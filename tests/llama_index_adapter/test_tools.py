@@ -326,3 +326,11 @@ async def test_a_code_agent_is_shown_the_functions_by_their_names_with_their_arg
     assert "Alice lives in Lyon" in code
     with pytest.raises(TypeError, match=r"^retrieve_memory\(\) takes 0 positional"):
         tools["retrieve_memory"].real_fn("Lyon")
+
+
+def test_an_unknown_option_is_refused_with_the_known_ones(memory):
+    expected = (
+        "unexpected keyword argument 'tool'; the arguments of MemoryToolSpec are memory, scope, tools, time_zone, al"
+    )
+    with pytest.raises(TypeError, match=expected):
+        MemoryToolSpec(memory, scope="user/bob", tool="all")

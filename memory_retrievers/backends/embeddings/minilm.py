@@ -93,14 +93,9 @@ class MiniLMEmbedder:
         return vectors
 
     def embed_tokens(self, texts: Sequence[str], *, is_query: bool = False) -> list[Embedded]:
-        """Embed texts, each as a whole and by its tokens, in one pass of the model.
+        """Embed texts, each as a whole (384 numbers) and by its tokens (at most 64, of 64 bytes), in one pass.
 
-        Args:
-            texts: The texts.
-            is_query: Keep the tokens of stop words and punctuation, which are left out of what is stored.
-
-        Returns:
-            For each text, in order, its unit vector of 384 numbers, and at most 64 token vectors of 64 bytes each.
+        A query keeps the tokens of stop words and punctuation, which are left out of what is stored.
         """
         checked = checked_texts(texts)
         found: dict[int, Embedded] = {}

@@ -167,38 +167,29 @@ class Database(Protocol):
         """Open a write transaction: committed at the end, rolled back on any exception.
 
         One inside another joins it and is committed with it; if it fails, what it wrote is undone, even if the outer
-        one goes on.
-
-        Args:
-            *scopes: Scopes within which all changes are made. Other writers to them wait until it ends. None given
-                locks the whole store.
+        one goes on. All changes are made within ``scopes``, to which other writers wait; none given locks the store.
         """
 
     def read(self, *, snapshot: bool = False) -> AbstractContextManager[Connection]:
         """Open a connection for reading; inside this thread's own write transaction, that transaction's.
 
-        Args:
-            snapshot: Let all statements see one state, whatever is committed meanwhile. A single statement always does.
+        With ``snapshot`` all statements see one state, whatever is committed meanwhile; a single one always does.
         """
 
     def reading(self, known: States | None = None) -> AbstractContextManager[object]:
         """Keep one connection for all reads of this thread, and ask for the state of a scope but once.
 
-        Within this thread's own transaction it does nothing: that asks but once by itself, until it writes.
-
-        Args:
-            known: States that a reading before this one has found, which this one goes on with and adds to.
+        Within this thread's own transaction it does nothing: that asks but once by itself, until it writes. States in
+        ``known`` were found by a reading before this one, which goes on with them and adds to them.
         """
 
     def states_read(self) -> States | None:
         """States found in the :meth:`reading` or transaction of this thread, see ``Connection.states``."""
 
     def alone(self, purpose: str, *, waits: bool = False) -> AbstractContextManager[object]:
-        """Hold the lock of a name, which no transaction waits for; yields a false value if another holds it.
+        """Hold the lock of a purpose, which no transaction waits for; one thread of all processes has it at a time.
 
-        Args:
-            purpose: What one thread of all processes does at a time.
-            waits: Wait for whoever holds it, for some time.
+        Yields a false value if another holds it; ``waits`` waits for that one first, for some time.
         """
 
     @property

@@ -212,12 +212,9 @@ class SQLLedger(StoredRecords, StoredPassages):
         ]
 
     def write_notes(self, notes: Mapping[str, str], *, replace: bool = True) -> None:
-        """Write store metadata.
+        """Write store metadata, values by name.
 
-        Args:
-            notes: Values by name.
-            replace: Overwrite existing values of the same name. Otherwise they are kept, even if another transaction
-                writes one at the same time and ends first.
+        Without ``replace`` existing ones are kept, even if another transaction writes one meanwhile and ends first.
         """
         with self.database.write() as connection:
             connection.executemany(PUT_NOTE if replace else ADD_NOTE, list(notes.items()))
