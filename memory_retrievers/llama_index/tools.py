@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from inspect import Parameter, Signature
+from dataclasses import replace
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Unpack
 
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
+from llama_index.core.tools.types import DefaultToolFnSchema
 
 from memory_retrievers.errors import only_known
 from memory_retrievers.llama_index.memory import asked_last
@@ -105,7 +107,7 @@ class MemoryToolSpec(BaseToolSpec):
 
         Args:
             spec_functions: The names of some of them; None takes those chosen at construction.
-            func_to_metadata_mapping: Other metadata for a tool, by its name.
+            func_to_metadata_mapping: Other metadata for a tool, by its name; what is left out stays.
 
         Raises:
             NotFoundError: There is no tool of a given name.
@@ -118,15 +120,16 @@ class MemoryToolSpec(BaseToolSpec):
         return [self._tool(known[name], metadata.get(name)) for name in names]
 
     def _tool(self, spec: AnyTool, metadata: ToolMetadata | None) -> FunctionTool:
-        def run(**arguments: object) -> ToolOutput:
-            return self._run(spec, arguments)
+        def run(*first: object, **arguments: object) -> ToolOutput:
+            return self._run(spec, signature(run).bind_partial(*first).arguments | arguments)
 
-        async def run_in_thread(**arguments: object) -> ToolOutput:
-            return await asyncio.to_thread(self._run, spec, arguments)
+        async def run_in_thread(*first: object, **arguments: object) -> ToolOutput:
+            return await asyncio.to_thread(run, *first, **arguments)
 
-        if metadata is None:
+        metadata = metadata or ToolMetadata(description=spec.description)
+        if metadata.fn_schema is DefaultToolFnSchema:  # it takes an "input", which no tool of the registry has
             shown = spec.offered_arguments(allow_scopes=self._rules.allow_scopes, memory=self._memory)
-            metadata = ToolMetadata(description=spec.description, name=spec.name, fn_schema=shown)
+            metadata = replace(metadata, name=metadata.name or spec.name, fn_schema=shown)
         _show(run, metadata)
         # without the callback a FunctionTool takes what its function returns for the raw output alone
         return MemoryTool(fn=run, async_fn=run_in_thread, metadata=metadata, callback=lambda output: output)
@@ -150,7 +153,8 @@ def _show(function: Callable[..., ToolOutput], metadata: ToolMetadata) -> None:
     schema = metadata.get_parameters_dict()
     shown, required = schema.get("properties", {}), schema.get("required", ())
     defaults = {name: Parameter.empty if name in required else each.get("default") for name, each in shown.items()}
-    arguments = [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in defaults.items()]
+    ordered = sorted(defaults.items(), key=lambda each: each[0] not in required)  # as Python wants them
+    arguments = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default) for name, default in ordered]
     function.__signature__ = Signature(arguments)  # type: ignore[attr-defined]  # which inspect.signature looks for
     told = [f"{name}: {each['description']}" for name, each in shown.items() if "description" in each]
     function.__name__ = function.__qualname__ = metadata.get_name()

@@ -320,12 +320,28 @@ async def test_a_code_agent_is_shown_the_functions_by_their_names_with_their_arg
     llm = MockFunctionCallingLLM(response_generator=answer, is_chat_model=True)
     await CodeActAgent(code_execute_fn=execute, llm=llm, tools=[*tools.values()]).run("Where do I live?")
     system, code = prompts[0][0].content, prompts[1][-1].content
-    assert all(f"\ndef {name}(*, " in system for name in tools)
-    assert "def retrieve_memory(*, query, category=None, " in system
+    assert all(f"\ndef {name}(" in system for name in tools)
+    assert "def retrieve_memory(query, category=None, " in system
     assert "\nquery: What to look for, " in system
     assert "Alice lives in Lyon" in code
-    with pytest.raises(TypeError, match=r"^retrieve_memory\(\) takes 0 positional"):
-        tools["retrieve_memory"].real_fn("Lyon")
+
+
+async def test_arguments_may_be_given_by_place_as_to_any_function_tool(memory):
+    tools = tools_of(memory, tools="all")
+    assert "Alice lives in Lyon" in tools["retrieve_memory"].call("Where does she live?").content
+    assert "Alice lives in Lyon" in (await tools["retrieve_memory"].acall("Where does she live?")).content
+    assert tools["memory_store"]("Alice skis", tags=["sport"]).raw_output["success"]
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        tools["memory_get"].call(*"abcdefgh")
+
+
+def test_metadata_that_name_no_arguments_keep_those_of_the_tool(memory):
+    described = {"retrieve_memory": ToolMetadata("Recall.", name="recall"), "memory_store": ToolMetadata("Keep.")}
+    recall, keep, *_ = MemoryToolSpec(memory, scope="user/bob").to_tool_list(None, described)
+    assert [tool.metadata.name for tool in (recall, keep)] == ["recall", "memory_store"]
+    assert recall.metadata.description == "Recall."
+    assert recall.metadata.get_parameters_dict()["required"] == ["query"]
+    assert "Bergen" in recall(query="Who?").content
 
 
 def test_an_unknown_option_is_refused_with_the_known_ones(memory):
