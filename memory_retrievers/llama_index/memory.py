@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -18,6 +18,7 @@ from memory_retrievers.backends.files import written
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.worker import Process, process_queue
 from memory_retrievers.llama_index.turns import (
+    AnyMessage,
     Turn,
     TurnRecall,
     as_chat,
@@ -27,6 +28,7 @@ from memory_retrievers.llama_index.turns import (
     last_turn,
     place_of,
     queue_messages,
+    read_messages,
     recent_turns,
     shared_memory,
     size_of,
@@ -104,7 +106,7 @@ class ConversationMemory(ValidatedModel, BaseMemory):
         min_relevance: Recall nothing below this relevance, 0 to 1. The default is fitted to the embedder, so that a
             greeting recalls nothing.
         max_tokens: Maximum number of tokens recalled for a turn; None sets no limit. The profile has at most 300.
-        token_limit: Maximum number of tokens of the recent turns; memories are not counted.
+        token_limit: Maximum number of tokens of the recent turns, with what tools are called with, without memories.
         message_limit: Maximum number of messages of the recent turns; None sets no limit.
         process: When queued messages become memories: ``background`` leaves it to the memory's worker, ``due`` delays
             the chat for as long as it takes, ``never`` leaves it to the caller of ``process_due``.
@@ -167,7 +169,7 @@ class ConversationMemory(ValidatedModel, BaseMemory):
         *,
         scope: str,
         path: str | Path | None = None,
-        chat_history: Sequence[ChatMessage | Message | Mapping[str, object]] | None = None,
+        chat_history: Sequence[AnyMessage] | None = None,
         **attributes: Unpack[ChatOptions],
     ) -> Self:
         """Create a conversation memory; the arguments are its attributes.
@@ -250,35 +252,36 @@ class ConversationMemory(ValidatedModel, BaseMemory):
         with self._lock:
             return copies(self.messages)
 
-    def put(self, message: ChatMessage) -> None:
+    def put(self, message: AnyMessage) -> None:
         """Add a message as :meth:`put_messages` does."""
         self.put_messages([message])
 
-    def put_messages(self, messages: Sequence[ChatMessage]) -> None:
+    def put_messages(self, messages: Iterable[AnyMessage]) -> None:
         """Add messages to the chat and to the long-term memory, and have due messages processed.
 
         Raises:
+            ValidationError: One is no message; the chat is unchanged.
             ConfigurationError: The store cannot be opened from the path, or is read-only; the chat is unchanged.
             BackendError: The messages could not be stored; the chat is unchanged.
         """
-        memory = self._long_term()
+        memory, messages = self._long_term(), copies(read_messages(messages))
         with _registering:
             _chats[id(self)] = self
         with self._lock:
             queued = queue_messages(memory, self.scope, [*self._asked, *messages], conversation=self.session_id)
-            self.messages, self._asked = [*self.messages, *copies(messages)], []
+            self.messages, self._asked = [*self.messages, *messages], []
         if any(message.role == MessageRole.USER for message in messages):
             self._recall.forget(self.scope)  # the same words once more are another turn
         if queued:
             process_queue(memory, self.scope, process=self.process)
 
-    def set(self, messages: Sequence[ChatMessage]) -> None:
+    def set(self, messages: Iterable[AnyMessage]) -> None:
         """Replace the chat, but not the long-term memory: callers that keep the chat set it again and again.
 
         Messages of the user at its end are stored with the next messages that are put, such as the answer.
         """
         with self._lock:
-            self.messages = copies(messages)
+            self.messages = copies(as_chat(messages, name="messages"))
             self._asked = [*takewhile(lambda each: each.role == MessageRole.USER, reversed(self.messages))][::-1]
         self._recall.forget(self.scope)  # engines and agents set it before each turn
 

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -16,11 +16,12 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import pydantic
-from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
+from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
 
 from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
 from memory_retrievers.ingestion.worker import log_failure, recording, without_repeats
 from memory_retrievers.models import scopes
+from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import (
     CHAT_FIELDS,
     MEDIA,
@@ -82,11 +83,7 @@ def scope_of(scope: Scope) -> str:
 
 
 def checked_zone(zone: Zone) -> Zone:
-    """Return the time zone unchanged; a fixed one is checked.
-
-    Raises:
-        ValidationError: This machine knows no time zone of this name.
-    """
+    """Return the time zone unchanged; a fixed one is checked, as :func:`parse_zone` does."""
     return zone if callable(zone) else parse_zone(zone)
 
 
@@ -108,21 +105,25 @@ def spoken(messages: Sequence[ChatMessage]) -> list[Message]:
     return said
 
 
-def as_chat(messages: Sequence[ChatMessage | Message | Mapping[str, object]]) -> list[ChatMessage]:
+AnyMessage: TypeAlias = ChatMessage | Message | Mapping[str, object]
+"""A message as a caller may have it: a mapping has a role and a content, as from a browser, or OpenAI's form."""
+
+
+def as_chat(messages: Iterable[AnyMessage], *, name: str = "chat_history") -> list[ChatMessage]:
     """Convert messages for LlamaIndex, in which the name of a person is not a role.
 
     A cut transcript may begin with an answer without its question. Such answers are left out, since some models reject
     a chat that does not begin with a user. Instructions stay.
     """
-    chat = [each for each in (_read(each, place) for place, each in enumerate(messages)) if each]
+    chat = read_messages(messages, name=name)
     cut = list(takewhile(lambda each: isinstance(each, Message) and not is_of_user(each.role), chat))
     whole = [*(each for each in cut if each.role.casefold() in {"system", "developer"}), *chat[len(cut) :]]
-    return [_as_chat(each) if isinstance(each, Message) else each for each in whole]
+    return [_as_chat(each) for each in whole]
 
 
-def copies(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+def copies(messages: Iterable[ChatMessage | Message]) -> list[ChatMessage]:
     """Copy messages: agents write their state into the ones they are given."""
-    return [message.model_copy(deep=True) for message in messages]
+    return [_as_chat(message).model_copy(deep=True) for message in messages]
 
 
 def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], *, conversation: str | None) -> bool:
@@ -295,16 +296,13 @@ def recent_turns(
 ) -> list[ChatMessage]:
     """The newest turns of a chat that fit, whole, so that no answer comes without its question; at least the last.
 
-    Messages that instruct the model at the beginning of the chat always stay.
+    Messages that instruct the model at the beginning of the chat always stay, and the arguments of tool calls count.
 
     Args:
         messages: The chat, oldest message first.
         token_limit: The most tokens of all messages that are kept.
         message_limit: The most messages that are kept; None sets no limit.
         count_tokens: Counts the tokens of a text.
-
-    Returns:
-        The messages that are kept, oldest first; one turn is kept even where it alone passes a limit.
     """
     front = list(takewhile(lambda message: message.role in INSTRUCTIONS, messages))
     turns: list[list[ChatMessage]] = []
@@ -323,19 +321,26 @@ def recent_turns(
 
 
 def _tokens(messages: Sequence[ChatMessage], count_tokens: Callable[[str], int]) -> int:
-    return sum(count_tokens(message.content or "") for message in messages)
+    called = [str(block.tool_kwargs) for each in messages for block in each.blocks if isinstance(block, ToolCallBlock)]
+    return sum(map(count_tokens, [*(message.content or "" for message in messages), *called]))
 
 
-def _read(given: ChatMessage | Message | Mapping[str, object], place: int) -> ChatMessage | Message | None:
+def read_messages(messages: Iterable[AnyMessage], *, name: str = "messages") -> list[ChatMessage | Message]:
+    """Check messages and read the mappings among them; a complaint begins with the name of the argument."""
+    with in_our_words():
+        return [each for each in (_read_one(each, f"{name}.{at}") for at, each in enumerate(messages)) if each]
+
+
+def _read_one(given: AnyMessage, place: str) -> ChatMessage | Message | None:
     """A message as LlamaIndex has it; one in another form, such as OpenAI's, is read as ``add_messages`` reads it."""
     if not isinstance(given, ChatMessage | Message | Mapping):
         raise ValidationError(
-            f'chat_history.{place}: Input should be a ChatMessage, a Message or {{"role": ..., "content": ...}}, not '
+            f'{place}: Input should be a ChatMessage, a Message or {{"role": ..., "content": ...}}, not '
             f"{type(given).__name__}"
         )
-    if isinstance(given, Message):
+    if not isinstance(given, Mapping):
         return given
-    if isinstance(given, Mapping) and not given.keys() & {"blocks", "additional_kwargs"}:
+    if not given.keys() & {"blocks", "additional_kwargs"}:
         role = given.get("role")
         is_text = isinstance(given.get("content"), str) and not (isinstance(role, str) and role in PLAIN_ROLES)
         if not is_text or given.keys() & CHAT_FIELDS:
@@ -344,7 +349,9 @@ def _read(given: ChatMessage | Message | Mapping[str, object], place: int) -> Ch
     return ChatMessage.model_validate(given)
 
 
-def _as_chat(message: Message) -> ChatMessage:
+def _as_chat(message: ChatMessage | Message) -> ChatMessage:
+    if isinstance(message, ChatMessage):
+        return message
     role = message.role.casefold()
     if not is_of_user(role):
         return ChatMessage(role=role, content=message.content)

@@ -394,6 +394,35 @@ def test_recent_turns_keep_to_the_limits(memory):
     assert len(counted.get_all()) == 6
 
 
+def test_what_tools_are_called_with_counts(memory):
+    chat = ConversationMemory.from_defaults(memory, scope="nobody", token_limit=20)
+    call = ToolCallBlock(tool_call_id="1", tool_name="write", tool_kwargs={"text": "a" * 100})
+    chat.set([user("a"), ChatMessage(role="assistant", blocks=[call]), assistant("b"), user("c"), assistant("d")])
+    assert texts(chat.get()) == ["c", "d"]
+
+
+def test_messages_are_put_in_any_form_of_a_chat_so_far(memory, stored):
+    chat = ConversationMemory.from_defaults(memory, scope="user/alice")
+    chat.put({"role": "user", "content": "I sail."})
+    chat.put(Message(role="assistant", content="Where?"))
+    chat.put_messages(user(text) for text in ("On the Rhône.", "And on the lake."))
+    assert said(chat.get_all()) == ["I sail.", "Where?", "On the Rhône.", "And on the lake."]
+    chat.set([*memory.transcript("user/alice")][1:])
+    assert said(chat.get_all()) == ["On the Rhône.", "And on the lake."]
+    assert stored("user/alice") == ["I sail.", "Where?", "On the Rhône.", "And on the lake."]
+
+
+@pytest.mark.parametrize("slip", ["Hi", [None], user("Hi"), [{"role": "user"}]])
+def test_what_is_no_message_is_neither_put_nor_set(memory, slip):
+    chat = ConversationMemory.from_defaults(memory, scope="user/alice")
+    for change in (chat.put_messages, chat.set):
+        with pytest.raises(
+            ValidationError, match=r"^(messages\.0: Input should be a ChatMessage|content: Field required)"
+        ):
+            change(slip)
+    assert chat.get_all() == []
+
+
 @pytest.mark.parametrize(("taken", "expected"), [(9, ["Hi", "Hello"]), (10, [])])
 def test_tokens_that_are_taken_already_count(memory, taken, expected):
     chat = ConversationMemory.from_defaults(
