@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple
 
 from memory_retrievers.retrieval.day_questions import asked_days, asks_for_plans, asks_what_was_done, asks_what_was_said
-from memory_retrievers.text.analysis import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyze, without_accents
+from memory_retrievers.text.analysis import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, UNMARKED, analyze, without_accents
 from memory_retrievers.text.dates import MONTHS as ENGLISH_MONTHS
 from memory_retrievers.text.languages import COMMON_WORDS, LOCAL_STOP_WORDS, language_of, relatives_in
 from memory_retrievers.text.periods import MONTHS, Period, month_of, periods, plain
@@ -103,6 +103,9 @@ _ASKS_FOR_ALL: Final = re.compile(
 _SMALL_TALK_CHARACTERS: Final = 60
 _EDGES: Final = re.compile(r"^\W+|(?<!\W)\W+$")  # looked for from the first of many marks alone
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
+_UNMARKED: Final = re.compile(rf"(?<![\w'’-])(?:{'|'.join(UNMARKED)}|\A(?ai:{'|'.join(UNMARKED)}))(?![\w'’-])")
+"""Contractions without their apostrophe; with a capital letter within, "Ive" is a name."""
+
 _DRAWN_OUT: Final = re.compile(r"([aeiouy])\1+$|([^\W\d_])\2{2,}")  # "heyy", "sooo"
 _CHAT_WORDS: Final = """
 aww bcp bravo brb hahaha impressive jaja jajaja k kk lmao lovely mdr noted np omg oof ouch so that there thx ty tysm yay
@@ -126,7 +129,7 @@ class QueryDate(NamedTuple):
 class Question:
     """A query and its features that need no model."""
 
-    text: str  # as it was asked
+    text: str  # as it was asked, "whats" as "what's"
     terms: list[str]  # its search terms, repetitions kept
     dates: tuple[QueryDate, ...]  # the dates it names
     periods: tuple[Period, ...]  # the periods it names by the clock, such as "last week"
@@ -206,9 +209,10 @@ class Question:
         >>> Question.parse("What must I avoid?").is_personal, Question.parse("How do I boil eggs?").is_personal
         (True, False)
         """
+        language, asked = (None, text) if as_specified else _without_local_stop_words(text)
+        text = asked if language is None else text
         named = () if now is None else periods(text, now=now)
         asks_for_all = _ASKS_FOR_ALL.search(text) is not None
-        language, asked = (None, text) if as_specified else _without_local_stop_words(text)
         ahead = () if as_specified else asked_days(text, today=now or _ANY_DAY)
         question = cls(
             text=text,
@@ -276,7 +280,8 @@ def without_common(text: str, common: frozenset[str]) -> str:
 
     Stop words stay, since they hold the sentence together; a question of nothing but common words stays whole.
     """
-    kept = [word for word in text.split() if not _is_common(word, common)]
+    terms = {word: analyze(word) for word in text.split() if _says_something(word)}
+    kept = [word for word in text.split() if not (terms.get(word) and common.issuperset(terms[word]))]
     return " ".join(kept) if any(_says_something(word) for word in kept) else text
 
 
@@ -289,7 +294,7 @@ def forget_questions() -> None:
 _SAYS_LITTLE: Final = STOP_WORDS | COMMON_WORDS.keys()
 _PARTS: Final = re.compile(r"[,.;:!?…\n，。！？、]+")
 _QUESTION_WORDS: Final = frozenset(
-    ["how", "what", "what's", "when", "where", "which", "who", "who's", "whom", "whose", "why"]
+    ["how", "what", "what's", "when", "when's", "where", "where's", "which", "who", "who's", "whom", "whose", "why"]
 )
 _ASKING = """
 was wer wen wem wessen wie wo woher wohin wann warum wieso weshalb welche welchem welchen welcher welches
@@ -341,11 +346,11 @@ def _is_filler(words: list[str]) -> bool:
 
 
 def _without_local_stop_words(text: str) -> tuple[str | None, str]:
-    """The language of a text, and it without its stop words; whole where it is English, or of nothing else."""
+    """The language of a text, and it without its stop words; where it is English, or of nothing else, as "what's"."""
     words = {word: _bare(word) for word in text.split()}
     language = language_of(words.values(), english=STOP_WORDS)
     if language is None:
-        return None, text
+        return None, _UNMARKED.sub(lambda found: found[0][0] + UNMARKED[found[0].lower()][1:], text)
     kept = (word for word in text.split() if without_accents(words[word]) not in LOCAL_STOP_WORDS[language])
     return language, " ".join(kept) or text
 
@@ -355,18 +360,9 @@ def _bare(word: str) -> str:
     return folded if folded.isalnum() else _EDGES.sub("", folded)
 
 
-def _is_common(word: str, common: frozenset[str]) -> bool:
-    terms = analyze(_uncontracted(word.strip("?.!,;:'\"()…"))) if _says_something(word) else []
-    return bool(terms) and common.issuperset(terms)
-
-
 def _says_something(word: str) -> bool:
-    bare = _uncontracted(_bare(word))
+    bare = _CONTRACTED.sub("", _bare(word))
     return bool(bare) and bare not in STOP_WORDS
-
-
-def _uncontracted(word: str) -> str:
-    return word if word.isalnum() else _CONTRACTED.sub("", word)
 
 
 def _dates(text: str) -> Iterable[QueryDate]:

@@ -32,6 +32,10 @@ mustn't needn't shan't shouldn't wasn't weren't won't wouldn't
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 """English words that say little. Contractions of two of them ("it's", "you've") count as the first."""
 
+_OF_TWO = "i've you've we've they've you're they're he's she's there's that's what's who's where's when's how's"
+UNMARKED = {each.replace("'", ""): each for each in (*STOP_WORDS, *_OF_TWO.split()) if "'" in each}
+"""Contractions by how they are typed without the apostrophe, but for what are other words, such as "well" and "im"."""
+
 _SMALL_TALK = """
 afternoon alright awesome back bonjour bye care ciao christmas cool danke evening fine glad go going good goodbye got
 gracias grazie great greetings guten haha hallo happy hej hello help hey hi hmm hola joke later let lol lot luck maybe

@@ -96,6 +96,39 @@ def test_terms_are_those_of_the_analyzer_with_repetitions():
     assert Question.parse("boats and boats").terms == ["boat", "boat"] == analyze("boats and boats")
 
 
+@tried_in_one(
+    "typed, meant",
+    [
+        ("whats Orla paid?", "what's Orla paid?"),
+        ("Whos my accountant", "Who's my accountant"),
+        ("why dont we play at Kits?", "why don't we play at Kits?"),
+        ("which book have i said ive read", "which book have i said i've read"),
+        ("doesnt she, (theyre sure), like whats-his-name?", "doesn't she, (they're sure), like whats-his-name?"),
+    ],
+)
+def test_a_contraction_without_its_apostrophe_is_read_with_it(typed, meant):
+    assert Question.parse(typed) == Question.parse(meant)
+    assert Question.parse(typed, as_specified=True).text == typed
+
+
+@tried_in_one(
+    "text, term",
+    [("What did Jony Ive draw?", "ive"), ("Who is Im Yoon-ah?", "im"), ("whats", "what"), ("A well in the shed", "well"),
+     ("Whatſ", "what"), ("Was ill for a week", "ill"), ("Did he wed her?", "wed"), ("Which shell?", "shell"), ("Is the ID valid?", "id")],
+)  # fmt: skip
+def test_what_may_be_another_word_or_a_name_is_a_search_term(text, term):
+    assert term in Question.parse(text).terms
+
+
+def test_what_is_asked_without_an_apostrophe_is_found_as_it_is_with_it():
+    memory, scope = AgentMemory.in_memory(), "user/maeve"
+    for told in ("Orla is the apprentice", "The van passed its test", "We sold the old kiln", "Pat runs the Anchor"):
+        memory.remember_fact(scope=scope, fact=told)
+    typed, meant = (memory.retrieve(each, scope=scope).semantic[0] for each in ("whos orla?", "who's orla?"))
+    assert typed.memory.fact == "Orla is the apprentice"
+    assert typed.relevance == meant.relevance
+
+
 class TestWithoutCommonWords:
     def asked(self, text, frequencies, *, passages=100, share=0.3):
         statistics = TermStatistics(passages, 1.0, frequencies)
