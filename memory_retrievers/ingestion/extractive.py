@@ -13,7 +13,7 @@ from memory_retrievers.ingestion import cues
 from memory_retrievers.ingestion.corrections import CLAUSE_END, WORDS_OF_CHAT, Sentence, needed_with, settled_last
 from memory_retrievers.models import SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
-from memory_retrievers.text.analysis import STOP_WORDS, analyze, one_line
+from memory_retrievers.text.analysis import STOP_WORDS, UNMARKED, analyze, one_line
 from memory_retrievers.text.languages import language_of
 from memory_retrievers.text.periods import PERIOD_WORDS, plain
 from memory_retrievers.text.summaries import sentences
@@ -69,8 +69,9 @@ _OPENING = re.compile(
 )
 """What leads to a clause and is no part of what it says; not all but its last word."""
 
+_NOTS = "|".join(each for each in UNMARKED if each.endswith("nt"))  # "dont" and the like
 _DENIED = re.compile(
-    r"\b(?:no|not|never|hardly|nothing|nobody|\w+n['’]t|cannot|nicht|nie|kein\w*|pas|jamais)\b", re.IGNORECASE
+    rf"\b(?:no|not|never|hardly|nothing|nobody|\w+n['’]t|{_NOTS}|cannot|nicht|nie|kein\w*|pas|jamais)\b", re.IGNORECASE
 )
 _TOKEN = re.compile(
     r"\b(?:Dr|Prof|Mr|Mrs|Ms|Mme|St|Fr|Hr)\.(?= [A-Z])|[^\W_]+(?:[-'’.@/+#_]+[^\W_]+)*[+#]{0,2}|[^\w\s]"
@@ -337,7 +338,8 @@ def _is_date(phrase: str, beside: frozenset[str] = frozenset()) -> bool:
 
 def _headline(phrase: str) -> str:
     stripped = phrase.strip(_EDGES)
-    return stripped[:1].upper() + stripped[1:]
+    closing = ")" if len(stripped) < TITLE_LENGTH and re.search(r"\(\w[^()]*$", stripped) else ""  # none for ":("
+    return stripped[:1].upper() + stripped[1:] + closing
 
 
 def _is_phrase(text: str) -> bool:
@@ -347,9 +349,8 @@ def _is_phrase(text: str) -> bool:
 
 def _clause_with(word: str, texts: Sequence[str]) -> str:
     """The first clause of several words that a word or phrase stands in, as a headline has room for it."""
-    clauses = [clause.strip(_EDGES) for text in texts for clause in CLAUSE_END.split(text)]
+    clauses = [_OPENING.sub("", clause.strip(_EDGES)) for text in texts for clause in CLAUSE_END.split(text)]
     found = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)").search
-    clauses = [_OPENING.sub("", each) for each in clauses]
     return next((_cut(each, TITLE_LENGTH) for each in clauses if word and _is_phrase(each) and found(each)), "")
 
 

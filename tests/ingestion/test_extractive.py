@@ -99,6 +99,9 @@ class TestTitle:
             ("Yes and Jo is furious.", "Jo is furious"),
             ("ok Tom got the job at Airbus", "Tom got the job at Airbus"),
             ("And then?", "And then"),
+            ("I'm allergic to nuts (almonds).", "I'm allergic to nuts (almonds)"),
+            ("I'm moving (finally!)", "I'm moving (finally)"),
+            ("I'm sad :( today.", "I'm sad :( today"),
         ],
     )
     def test_is_a_noun_phrase_or_a_clause(self, content, title):
@@ -169,7 +172,8 @@ class TestTitle:
     @tried_in_one(
         "told",
         ["I no longer drink coffee", "I can't stand loud restaurants", "Tom has not signed the contract yet",
-         "I hardly ever watch television", "Wir fahren nie wieder nach Mallorca", "Meine Frau mag keine Katzen"],
+         "I hardly ever watch television", "I dont eat pork sausages", "The boiler isnt broken anymore",
+         "Wir fahren nie wieder nach Mallorca", "Meine Frau mag keine Katzen"],
     )  # fmt: skip
     def test_what_is_denied_is_told_with_the_denial(self, told):
         assert fallback_title(said(told)) == told
