@@ -20,7 +20,7 @@ from langgraph.typing import ContextT
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.ingestion.worker import Process, process_queue, recording, without_repeats
 from memory_retrievers.langchain.scope import ScopeSource, conversation_of, is_by_user, zone_of
-from memory_retrievers.langchain.turns import Recall, TurnMemory, going_on, is_summary
+from memory_retrievers.langchain.turns import Recall, TurnMemory, going_on, is_notification
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import MEDIA
@@ -39,6 +39,7 @@ Placement: TypeAlias = Literal["tail", "system"]
 
 MOST_RUNS: Final = 256  # active runs whose recall is kept; a run beyond recalls again
 MOST_COMPARED: Final = 1_000  # new messages of a thread that are compared with the end of its conversation
+_FORKED: Final = "_deepagents_forked_context"  # in the state of a subagent that deepagents gives the agent's middleware
 
 
 class RunRecall:
@@ -91,7 +92,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
 
     The user's messages are queued in the memory before the model is called, and the agent's answer at the end of the
     run, each message once, however many runs the thread has. ``thread_id`` is their conversation. System messages,
-    summaries of ``SummarizationMiddleware``, and notices of LangChain's limits and ``ModelRetryMiddleware`` are not
+    summaries and other notifications, and notices of LangChain's limits and ``ModelRetryMiddleware`` are not
     recorded. Answers of tools are not recorded either, unless the run ends with one (structured output,
     ``return_direct``), which is then recorded as the agent's answer. If a thread begins with messages of earlier turns,
     as without a checkpointer, only the messages after the last answer before the user's latest words are new. Later
@@ -207,7 +208,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
             self._runs[key] = run
             while len(self._runs) > MOST_RUNS:
                 self._runs.popitem(last=False)
-        is_new = self._record and "memory_done" not in state
+        is_new = self._record and not state.get(_FORKED) and "memory_done" not in state
         return {"memory_recall": key} | ({"memory_done": self._done_before(messages)} if is_new else {})
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object]:
@@ -245,10 +246,10 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
 
     def after_agent(self, state: MemoryState, runtime: Runtime[ContextT]) -> dict[str, object] | None:  # noqa: ARG002
         """Queue new messages, and have due messages processed."""
-        if not self._record:
-            return None
         with self._lock:
             self._runs.pop(state.get("memory_recall", ""), None)
+        if not self._record or state.get(_FORKED):
+            return None
         messages = state["messages"]
         # a middleware in front may have ended the first run of a thread before this one saw it
         known = set(state["memory_done"] if "memory_done" in state else self._done_before(messages))
@@ -296,8 +297,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
     def _run(self, messages: Sequence[BaseMessage]) -> RunRecall:
         conversation_of()  # a thread whose id cannot name a conversation is refused before the model is called,
         parse_zone(zone_of())  # and a time zone that nobody knows: each search of the run would fail
-        of_user = [message for message in reversed(messages) if is_by_user(message)]
-        asked = min(of_user, key=is_summary, default=None)  # the last; a summary may be all that is left of it
+        of_user = [message for message in reversed(messages[_last_turn(messages)[0] :]) if is_by_user(message)]
+        asked = min(of_user, key=is_notification, default=None)  # the last; a summary may be all that is left of it
         return RunRecall(self._turn.scope_of(None), asked)
 
     def _recalled(self, run: RunRecall, messages: Sequence[BaseMessage]) -> tuple[str, str]:

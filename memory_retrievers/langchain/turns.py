@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, ValidationError
 from memory_retrievers.ingestion.worker import Process, log_failure, process_queue
-from memory_retrievers.langchain.scope import ScopedByConfig, zone_of
+from memory_retrievers.langchain.scope import ScopedByConfig, is_by_user, zone_of
 from memory_retrievers.models import DetailLevel, scopes
 from memory_retrievers.models.filters import MinRelevance, SearchOptions
 from memory_retrievers.models.messages import Message, is_of_user, parse_conversation
@@ -36,6 +36,9 @@ RUN_NAME: Final = "AgentMemory"
 """Name of the retriever run in traces."""
 
 _INSTRUCTIONS = frozenset({"system", "developer"})
+_NOTIFICATIONS = frozenset(
+    {"lc_source", "deepagents_notification", "read_file_media_result"}
+)  # LangChain's, deepagents'
 
 # notices of LangChain's middleware for failed or exhausted model calls
 _NOTICE: Final = re.compile(
@@ -192,15 +195,16 @@ def going_on(outcome: str) -> Iterator[None]:
         log_failure(outcome, error)
 
 
-def is_summary(message: BaseMessage) -> bool:
-    """True if the message is a summary by LangChain's summarization."""
-    return message.additional_kwargs.get("lc_source") == "summarization"
+def is_notification(message: BaseMessage) -> bool:
+    """True for what no user typed, though it is in a message like a user's, such as a summary of LangChain."""
+    marks = (message.additional_kwargs.get(each) for each in _NOTIFICATIONS)
+    return is_by_user(message) and any(mark is not None for mark in marks)
 
 
 def _is_no_word(message: BaseMessage) -> bool:
-    """True for a summary, and for a notice of LangChain, which has no metadata of a model."""
+    """True for a notification, what langgraph-supervisor says for an agent, and notices of LangChain, by no model."""
     is_notice = isinstance(message, AIMessage) and not message.response_metadata and _NOTICE.match(message.text)
-    return is_summary(message) or bool(is_notice)
+    return is_notification(message) or bool(is_notice or message.response_metadata.get("__is_handoff_back"))
 
 
 class MemoryChatHistory(BaseChatMessageHistory):
