@@ -85,6 +85,7 @@ def configuration(app: ASGIApp, settings: TrafficSettings, *, shutdown_seconds: 
         timeout_keep_alive=settings.keep_alive_seconds,
         log_level="warning",
         access_log=False,
+        use_colors=False,  # uvicorn would ask standard output, which may be closed
         server_header=False,
         proxy_headers=False,  # anybody could say to come from anywhere
         timeout_graceful_shutdown=shutdown_seconds,

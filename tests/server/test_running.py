@@ -87,14 +87,13 @@ def test_what_a_command_stores_or_forgets_beside_a_server_the_server_knows_at_on
 
 @pytest.mark.enable_socket
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="nothing here is always full")
+@pytest.mark.parametrize("output", [">/dev/full", ">&-"])
 @pytest.mark.parametrize("command", [["serve"], ["mcp", "--http", "--scope", "user/alice"]])
-def test_a_server_that_cannot_say_where_it_listens_serves_all_the_same(tmp_path, command):
+def test_a_server_that_cannot_say_where_it_listens_serves_all_the_same(tmp_path, command, output):
     port = free_port()
     options = [*HASHED, "--port", str(port), "--store", str(tmp_path / "store")]
-    with (
-        Path("/dev/full").open("w") as full,
-        subprocess.Popen([COMMAND[0], *command, *options], stdout=full) as process,
-    ):
+    shell = ["/bin/sh", "-c", f'exec "$@" {output}', "sh"]
+    with subprocess.Popen([*shell, COMMAND[0], *command, *options]) as process:
         try:
 
             def answer():
