@@ -1,4 +1,4 @@
-"""The vectors of the last questions are remembered: of one embedder each, and as long as the store is open."""
+"""The vectors of the last questions are remembered: of one embedder each, and until something is forgotten."""
 
 from concurrent.futures import ThreadPoolExecutor
 
