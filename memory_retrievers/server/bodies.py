@@ -1,4 +1,4 @@
-"""Request bodies. An unknown field is refused; null is as good as not given (specification §2.2)."""
+"""Request bodies. Unknown fields are refused; null means that a field is not given."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from memory_retrievers.tools.retrieve import CategoryFilter, Detail, Query, Rele
 Moment = Annotated[
     UTCDateTime, WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}]})
 ]
-"""A moment as ISO-8601 text, or in seconds or milliseconds since 1970, which are told apart by their size."""
+"""ISO-8601 text, or seconds or milliseconds since 1970, distinguished by their size."""
 
 ConversationId = Annotated[
     str, Field(description="The scope, as a whole path, for example user/alice.", examples=["user/alice"])
@@ -40,12 +40,9 @@ Conversation = Annotated[
 ]
 Limit = Annotated[int, Field(strict=True, ge=0)]
 
-MAX_REMEMBERED: Final = 256
-"""Memories in one request: they are embedded and stored together, which takes a second or so; whatever else is asked
-has its turn between two requests."""
+MAX_REMEMBERED: Final = 256  # memories in one request, which are embedded and stored together, in about a second
 
-MAX_FIELDS: Final = 64
-"""Of an object whose fields are known: what is more is refused at once, and not with a complaint for each."""
+MAX_FIELDS: Final = 64  # in an object of known fields; more are refused with one error instead of one for each
 
 
 class Body(BaseModel):
@@ -55,7 +52,7 @@ class Body(BaseModel):
 
     ignored: ClassVar[frozenset[str]] = frozenset()
     nullable: ClassVar[frozenset[str]] = frozenset()
-    """Fields in which null says something."""
+    """Fields in which null has a meaning."""
 
     @model_validator(mode="before")
     @classmethod
@@ -121,7 +118,7 @@ class SearchBody(FilteredBody):
         return self
 
     def options(self) -> SearchOptions:
-        """The options of the search."""
+        """Return the options of the search."""
         said = set(SearchOptions.__annotations__) - {"episodic_limit"}
         if self.joint_limit is not None and "semantic_limit" not in self.model_fields_set:
             said.remove("semantic_limit")
@@ -139,7 +136,7 @@ _ALIKE: Final = (
 
 
 def search_body(request: RetrievalRequest) -> JsonObject:
-    """The JSON of a :class:`SearchBody` that asks for the same."""
+    """Return the JSON of the :class:`SearchBody` for a request."""
     filters = request.filters
     times = {"as_of": request.as_of, "since": filters.since, "until": filters.until}
     return {
@@ -197,7 +194,7 @@ class AddMessageBody(Body):
 
 
 def _until_first_mistake(info: FieldInfo) -> FieldInfo:
-    """The same field; of a list that has many mistakes only the first is reported."""
+    """Return the field so that only the first error in a list is reported."""
     if get_origin(info.annotation) is not tuple:
         return info
     field = copy(info)
@@ -206,7 +203,7 @@ def _until_first_mistake(info: FieldInfo) -> FieldInfo:
 
 
 def _draft_body(name: str, draft: type[MemoryDraft], **more: Any) -> type[Body]:  # noqa: ANN401 - fields
-    """A memory to store: the fields of a draft, without the scope, which ``conversation_id`` names once for all."""
+    """Create the model of a memory to store: a draft without its scope, which ``conversation_id`` gives for all."""
     fields: dict[str, Any] = {
         field: (info.annotation, _until_first_mistake(info))
         for field, info in draft.model_fields.items()
@@ -249,13 +246,13 @@ class RememberBody(Body):
         return given
 
     def drafts(self, scope: str) -> list[EpisodicDraft | SemanticDraft]:
-        """The drafts, episodes first."""
+        """Return the drafts, episodes first."""
         episodes = [EpisodicDraft(scope=scope, **_given(body)) for body in self.episodes]
         facts = [SemanticDraft(scope=scope, **_given(body)) for body in self.facts]
         return [*episodes, *facts]
 
     def replacing(self) -> list[str | None]:
-        """For each of the drafts the id of the fact that it replaces, or None."""
+        """Return the id of the fact that each draft replaces, or None."""
         return [*(None for _ in self.episodes), *(body.replaces for body in self.facts)]  # type: ignore[attr-defined]
 
 
@@ -271,7 +268,7 @@ class ToolBody(Body):
 
 
 def tool_body(name: str, schema: dict[str, Any]) -> type[ToolBody]:
-    """The body of one tool's calls: its own schema is documented, and the tool itself checks the arguments."""
+    """Create the body of calls of a tool, documented by its schema; the tool checks the arguments."""
     arguments: Any = (Annotated[dict[str, Any], WithJsonSchema(schema)], Field(default_factory=dict))
     model: type[ToolBody] = create_model(f"{name}_call", __base__=ToolBody, arguments=arguments)
     return model

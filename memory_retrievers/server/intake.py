@@ -80,9 +80,8 @@ class SharedCheck:
 
 
 def origin_of(headers: Headers) -> str | None:
-    """Return the ``Origin`` of a request, if it has one; two of them are refused (400), whichever is judged."""
-    given = headers.getlist("origin")
-    if len(given) > 1:
+    """Return the ``Origin`` of a request, if it has one; two are refused (400)."""
+    if len(given := headers.getlist("origin")) > 1:
         raise HTTPError(400, "BadRequest", "the Origin is given twice")
     return given[0] if given else None
 

@@ -1,4 +1,4 @@
-"""The offer to MCP clients, free of any SDK: tools with titles and schemas, resources, a prompt that guides models."""
+"""What MCP clients are offered, independent of any SDK: tools, resources, and a prompt that guides models."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _LOOKING_ONLY: Final = "This memory is read-only here: you can look things up, b
 
 
 def guide(tools: Collection[str], *, read_only: bool) -> str:
-    """A guide to the use of a memory with these tools, as markdown."""
+    """Return a guide to these tools for a model, as markdown."""
     advice = [f"- {line}" for name, line in _ADVICE.items() if name in tools]
     if "retrieve_memory" in tools and not _BY_ID.isdisjoint(tools):
         advice.append(f"- {_IDS}")
@@ -97,19 +97,18 @@ class McpOffer:
     """A memory as MCP clients see it.
 
     Args:
-        memory: An AgentMemory; anything of that shape will do for the tools that only read.
-        scope: Whose memory.
-        tools: ``"essential"`` offers the four that a model needs, ``"read"`` all that change nothing, ``"all"`` all; or
-            their names.
-        rules: What else holds for every call.
-        read_only: Offer, and run, only those of them that change nothing; nothing is noted of their use.
+        memory: An AgentMemory; for tools that only read, any object with its methods.
+        scope: The scope of all calls.
+        tools: ``"essential"`` (the four that a model needs), ``"read"`` (all that change nothing), ``"all"``, or names.
+        rules: Further rules for every call.
+        read_only: Offer only tools that change nothing, and record no use.
 
     Attributes:
-        guide: How to use this memory, for a model.
+        guide: Instructions for a model.
 
     Raises:
-        ConfigurationError: The scope is outside the root, ``tools`` is another word, or a tool that was named changes
-            memories, and ``read_only`` was asked for.
+        ConfigurationError: The scope is outside the root, ``tools`` is an unknown word, or a named tool changes
+            memories despite ``read_only``.
         NotFoundError: There is no tool of a given name.
     """
 
@@ -132,11 +131,11 @@ class McpOffer:
         self.guide = guide(self._tools, read_only=read_only)
 
     def tools(self) -> JsonObject:
-        """The answer to ``tools/list``."""
+        """Answer ``tools/list``."""
         return {"tools": [self._tool(spec) for spec in self._tools.values()]}
 
     def call(self, name: str, arguments: Mapping[str, object]) -> JsonObject:
-        """The answer to ``tools/call``: text for the model and the same as data; an error is the unified object."""
+        """Answer ``tools/call`` with text for the model and the same as data."""
         output = self._output(name, arguments)
         return {
             "content": [{"type": "text", "text": output.content}],
@@ -145,24 +144,22 @@ class McpOffer:
         }
 
     def resources(self) -> JsonObject:
-        """The answer to ``resources/list``."""
+        """Answer ``resources/list``."""
         return {"resources": [{"uri": uri} | about for uri, about in _RESOURCES.items()]}
 
     def resource_templates(self) -> JsonObject:
-        """The answer to ``resources/templates/list``."""
+        """Answer ``resources/templates/list``."""
         return {"resourceTemplates": [_MEMORY_BY_ID]}
 
     def read(self, uri: str) -> JsonObject:
-        """The answer to ``resources/read``."""
+        """Answer ``resources/read``."""
         if uri.startswith(_BY_ID_PREFIX):
             return {"contents": [self._memory(uri)]}
         if uri not in _RESOURCES:
             raise NotFoundError(f"Unknown resource: {uri}. Known resources: {', '.join(_RESOURCES)}")
-        recent = self._context.memory.recent(self._context.scope, limit=_RECENT, facts=True)
+        last = self._context.memory.recent(self._context.scope, limit=_RECENT, facts=True)
         text = (
-            recent.to_markdown()
-            if uri == RECENT_MARKDOWN
-            else json.dumps(recent.to_dict(), ensure_ascii=False, indent=2)
+            last.to_markdown() if uri == RECENT_MARKDOWN else json.dumps(last.to_dict(), ensure_ascii=False, indent=2)
         )
         return {"contents": [{"uri": uri, "mimeType": _RESOURCES[uri]["mimeType"], "text": text}]}
 
@@ -172,12 +169,12 @@ class McpOffer:
         return {"uri": uri, "mimeType": "application/json", "text": text}
 
     def prompts(self) -> JsonObject:
-        """The answer to ``prompts/list``."""
+        """Answer ``prompts/list``."""
         about = {"name": PROMPT, "title": "Use your memory", "description": "Tells a model how to use its memory."}
         return {"prompts": [about]}
 
     def prompt(self, name: str) -> JsonObject:
-        """The answer to ``prompts/get``."""
+        """Answer ``prompts/get``."""
         if name != PROMPT:
             raise NotFoundError(f"Unknown prompt: {name}. Known prompts: {PROMPT}")
         return {"messages": [{"role": "user", "content": {"type": "text", "text": self.guide}}]}
@@ -210,7 +207,7 @@ _ADDS: Final = frozenset({"memory_store", "memory_batch_store"})  # which write 
 _REPEATABLE: Final = frozenset(
     {"memory_update", "memory_batch_update", "memory_delete", "memory_set_score", "memory_move"}
 )
-"""The tools that write, and change nothing more when they are called again with the same arguments."""
+"""Tools that write, where a repeated call changes nothing more."""
 
 _KEYS: Final[Mapping[str, str]] = {
     "boolean": "success updated preserved exists",
@@ -233,7 +230,7 @@ _KEYS: Final[Mapping[str, str]] = {
         "all_alternatives affected_memories characters near wider_scopes failed_items still_known"
     ),
 }
-"""The fields of answers, by the type that each has in all of them; those that are not named are texts."""
+"""Fields of answers by their type; all others are texts."""
 
 _TYPES: Final = {
     key: {"type": types.split() if " " in types else types} for types, keys in _KEYS.items() for key in keys.split()
@@ -278,11 +275,11 @@ _ANSWERS: Final[Mapping[str, str]] = {
     ),
     "scene": "success* token_count* scene characters",
 }
-"""The fields of each tool's answer, whatever the response level; with a star those that are always there."""
+"""Fields in the answers of each tool, at any response level; those with a star are always present."""
 
 
 def _annotations_of(tool: AnyTool) -> JsonObject:
-    """The hints of a tool; they are for people who decide what a model may do unasked, and protect nothing."""
+    """Return the hints of a tool, for people who decide what a model may do unasked; they protect nothing."""
     hints: JsonObject = {"title": _title_of(tool), "readOnlyHint": not tool.writes, "openWorldHint": False}
     if tool.writes:
         hints |= {"destructiveHint": tool.name not in _ADDS, "idempotentHint": tool.name in _REPEATABLE}
@@ -294,7 +291,7 @@ def _title_of(tool: AnyTool) -> str:
 
 
 def _output_schema_of(tool: AnyTool) -> JsonObject:
-    """The JSON schema of what a tool answers as data when it has not failed; fields may be added to it."""
+    """Return the JSON schema of the data of a successful answer; it may have more fields."""
     fields = {name.removesuffix("*"): name.endswith("*") for name in _ANSWERS[tool.name].split()}
     return {
         "type": "object",

@@ -1,12 +1,12 @@
-"""Access and sessions of MCP over HTTP: a token, bounded bodies, and sessions bounded in number that end when idle."""
+"""MCP over HTTP: checks the token, and limits bodies and sessions; idle sessions end."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, MutableMapping
+from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic_core import from_json
 from starlette.datastructures import Headers, MutableHeaders
@@ -19,33 +19,29 @@ from memory_retrievers.server.intake import BodyLimiter, noting_statuses, origin
 from memory_retrievers.server.responses import HTTPError, UTF8JSONResponse
 from memory_retrievers.server.settings import AccessToken, McpSettings, TokenAuth
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
 _INVALID_REQUEST: Final = -32600
 _PARSE_ERROR: Final = -32700
 
 
 class InvalidMessageError(HTTPError):
-    """Error for a text that is no message of the protocol, as JSON-RPC tells it."""
+    """Error for text that is no message of the protocol, in the form of JSON-RPC."""
 
     def __init__(self, message: str, *, code: int = _INVALID_REQUEST, id: object = None) -> None:
         super().__init__(400, "ValidationError", message)
         self.answer: JsonObject = {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}
 
     def response(self) -> Response:
-        """The answer."""
+        """Return the response."""
         return UTF8JSONResponse(self.answer, status_code=self.status)
 
 
 class McpEndpoint:
-    """Passes requests on that carry the token, with bodies that are bounded and one message each.
+    """Lets requests through that have the token and one message within the limits.
 
     Args:
-        app: What is behind it.
-        settings: How much.
-        token: What is asked for; None accepts every request.
+        app: The wrapped application.
+        settings: Limits on bodies.
+        token: The token that is required; None accepts every request.
     """
 
     def __init__(self, app: ASGIApp, *, settings: McpSettings, token: str | None) -> None:
@@ -84,8 +80,8 @@ class McpEndpoint:
 def check_message(body: bytes) -> None:
     """Refuse what is no single message of the protocol.
 
-    The SDK takes a request whose id is of another type for a notification: it would say that it was accepted, and do
-    nothing. Over standard input it answers nothing at all to what it cannot read.
+    The SDK accepts a request whose id has a wrong type as a notification and does nothing. Over standard input it does
+    not answer what it cannot read.
     """
     try:
         message = from_json(body)
@@ -105,7 +101,7 @@ def check_message(body: bytes) -> None:
 
 
 def _empty(receive: Receive) -> Receive:
-    """Replace the body by an empty one, then pass on what comes after it, so that a disconnect is still noticed."""
+    """Return a receive function with an empty body that still reports a disconnect."""
 
     async def receive_rest() -> Message:
         while (message := await receive())["type"] == "http.request":
@@ -117,8 +113,7 @@ def _empty(receive: Receive) -> Receive:
 
 HEADER: Final = "mcp-session-id"
 VERSION_HEADER: Final = "mcp-protocol-version"
-LAST_WITH_SESSIONS: Final = "2025-11-25"
-"""The last version of the protocol in which clients begin a session; in those after it each request stands alone."""
+LAST_WITH_SESSIONS: Final = "2025-11-25"  # the last version of the protocol in which clients begin a session
 
 _LOOKS_PER_PERIOD: Final = 4
 _RETRY_AFTER_SECONDS: Final = 60
@@ -126,7 +121,7 @@ _RETRY_AFTER_SECONDS: Final = 60
 
 @dataclass(slots=True)
 class _Session:
-    """State of one session; ``scope`` is that of a request that was accepted. Who only listens is under way, too."""
+    """State of a session; ``scope`` is that of an accepted request. Listening streams count as under way."""
 
     scope: Scope
     used: float
@@ -135,16 +130,15 @@ class _Session:
 
 
 class Sessions:
-    """Counts the sessions that the application behind it begins, and ends those that are idle.
+    """Limits the number of sessions, and ends idle ones.
 
-    One more than there may be takes the place of the one that was used longest ago, before it of those to which nobody
-    listens.
+    A session beyond the limit replaces the least recently used one; those without a listener go first.
 
     Args:
-        app: The SDK.
-        settings: How many, and for how long.
-        clock: Seconds that only rise.
-        kept: Where the SDK keeps its sessions: the first major version leaves those that have ended there.
+        app: The application of the SDK.
+        settings: Limits on sessions.
+        clock: Returns monotonic seconds.
+        kept: The sessions of the SDK, whose first major version leaves ended ones there.
     """
 
     def __init__(
@@ -158,10 +152,10 @@ class Sessions:
         self._beginning = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on to its session, or to begin one, if there may be one more.
+        """Pass a request on to its session, or begin one.
 
         Raises:
-            HTTPError: There are as many sessions as there may be, and all have a request under way (503).
+            HTTPError: The limit is reached and all sessions have a request under way (503).
         """
         headers = Headers(scope=scope)
         id_ = headers.get(HEADER)
@@ -184,7 +178,7 @@ class Sessions:
                 await task
 
     async def end_idle(self) -> None:
-        """End the sessions that are idle for too long."""
+        """End sessions that have been idle for too long."""
         latest = self._clock() - self._settings.session_seconds
         for id_, session in list(self._sessions.items()):
             if not session.under_way and session.used <= latest:
@@ -226,7 +220,7 @@ class Sessions:
                     await self._end(id_)
 
     def _idlest(self) -> str | None:
-        """The session to end for another one: none that has a request under way."""
+        """Return the session to replace, which has no request under way; None if there is none."""
         free = {id_: each for id_, each in self._sessions.items() if each.under_way == each.listening}
         return min(free, key=lambda id_: (free[id_].listening > 0, free[id_].used), default=None)
 
@@ -258,7 +252,7 @@ class Sessions:
         self._kept.pop(id_, None)
 
     async def _end(self, id_: str) -> None:
-        """As its client would; whatever is answered, it is no more afterwards."""
+        """End a session as its client would; it is forgotten whatever the answer."""
         session = self._sessions.pop(id_, None)  # at once: nobody else ends it, or goes on with it
         if session is None:
             return

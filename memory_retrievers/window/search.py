@@ -1,4 +1,4 @@
-"""Questions of a window: a search with the stages of every hit, why a memory is not found, and near-duplicates."""
+"""Searches of a window with the stages of every hit, why a memory is not found, and near-duplicates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLOCK: Final = 256  # facts that are compared with all others at once
 
 
 class SearchBody(Query):
-    """A search, with the options of ``retrieve``."""
+    """A search with the options of ``retrieve``."""
 
     scope: str
     query: str
@@ -45,7 +45,7 @@ class SearchBody(Query):
 
     @property
     def options(self) -> SearchOptions:
-        """The same as options of a search."""
+        """Return the options of the search."""
         options = cast("SearchOptions", self.model_dump(include=set(SearchOptions.__annotations__)))
         options["include_child_scopes"] = self.include_children
         if self.kinds and "fact" not in self.kinds:
@@ -56,13 +56,13 @@ class SearchBody(Query):
 
 
 class WhyBody(SearchBody):
-    """A search, and a memory that is looked for in its result."""
+    """A search, and a memory to find in its result."""
 
     id: ShortText
 
 
 def search(window: Window, body: SearchBody) -> JsonObject:
-    """The memories that answer a question, the stages that placed each, and the block that an agent would read."""
+    """Search, and return the hits with their stages, and the block that an agent would read."""
     scope, now = window.reach(body.scope), window.memory.now()
     window.wait_for_reading(scope)
     result = window.memory.retrieve(body.query, scope=scope, record=False, **body.options)
@@ -92,7 +92,7 @@ def search(window: Window, body: SearchBody) -> JsonObject:
 
 
 def why(window: Window, body: WhyBody) -> JsonObject:
-    """Why a search does not give a memory, or in which place it does."""
+    """Explain why a search does not find a memory, or return its rank."""
     scope, now = window.reach(body.scope), window.memory.now()
     window.wait_for_reading(scope)
     absence = window.memory.explain_missing(body.id, query=body.query, scope=scope, **body.options)
@@ -108,7 +108,7 @@ def why(window: Window, body: WhyBody) -> JsonObject:
 
 
 def duplicates(window: Window, query: ScopeQuery) -> JsonObject:
-    """Pairs of facts that say nearly the same, by the test with which the tools tell duplicates."""
+    """List pairs of facts that the tools would treat as duplicates."""
     facts = _newest_facts(window, window.reach(query.scope))
     now, settings = window.memory.now(), window.memory.manager.ingestion
     pairs: list[tuple[float, SemanticMemory, SemanticMemory]] = []
@@ -131,14 +131,14 @@ def duplicates(window: Window, query: ScopeQuery) -> JsonObject:
 
 
 def _newest_facts(window: Window, scope: str) -> list[SemanticMemory]:
-    """The newest facts of a scope that hold; long texts are cut."""
+    """Return the newest valid facts of a scope; long texts are cut."""
     listing = Listing(scope=scope, now=window.memory.now(), kinds=(Kind.SEMANTIC,), as_of=window.memory.now())
     page = window.memory.overview.page(listing, after=None, limit=MOST_COMPARED)
     return [each for each, _ in page if isinstance(each, SemanticMemory)]
 
 
 def _near_pairs(window: Window, facts: list[SemanticMemory]) -> list[tuple[float, SemanticMemory, SemanticMemory]]:
-    """Pairs of facts with nearly equal vectors, the nearest first, not many more than are shown."""
+    """Return pairs of facts with nearly equal vectors, nearest first, at most ten times as many as are shown."""
     import numpy as np  # here, so that the package starts without it
 
     vectors = window.memory.manager.vectors_of(facts)

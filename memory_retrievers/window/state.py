@@ -1,4 +1,4 @@
-"""What all requests of a window share: the memory, how far the window reaches, what was changed, its diagnosis."""
+"""State shared by all requests of a window: its memory and root, changes and their undo, and the diagnosis."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ READ_BYTES: Final = 262_144  # so much is read of the end of a journal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A change. It quotes nothing of the memory, so that nothing stays here of one that is forgotten."""
+    """A change, without any text of the memory, which may be forgotten later."""
 
     change: str
     at: str  # when, as ISO 8601
@@ -49,22 +49,22 @@ class Entry:
 
 
 class Journal:
-    """A file of JSON lines to which any number of processes append changes, made for those who use its directory."""
+    """A file of JSON lines to which processes append changes; readable by those who may use its directory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def append(self, *, who: str, action: str, key: MemoryKey, at: datetime) -> Entry:
-        """Note a change that was made.
+        """Append a change that was made.
 
         Args:
             who: The user.
-            action: What was done.
-            key: To which memory.
-            at: When.
+            action: The name of the action.
+            key: The memory.
+            at: The time of the change.
 
         Raises:
-            BackendError: It cannot be noted.
+            BackendError: The file cannot be written.
         """
         entry = Entry(change=secrets.token_hex(8), at=iso(at), who=who, action=action, scope=key.scope, id=key.id)
         try:
@@ -75,7 +75,7 @@ class Journal:
         return entry
 
     def require_writable(self) -> None:
-        """See that changes can be noted, before one is made."""
+        """Raise a ``BackendError`` if no change could be appended."""
         try:
             os.close(self._opened())
         except OSError as error:
@@ -84,7 +84,7 @@ class Journal:
             ) from error
 
     def _opened(self) -> int:
-        """A handle that appends; a new file is for its owner alone, or for the group that shares the directory."""
+        """Open the file to append; a new one is for its owner, or for the group that shares the directory."""
         flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
         try:
             handle = os.open(self._path, flags | os.O_CREAT | os.O_EXCL, PRIVATE.file)
@@ -118,12 +118,12 @@ class Undo:
 
     @property
     def size(self) -> int:
-        """Characters of its texts, roughly."""
+        """Approximate number of characters."""
         return sum(len(each.embedding_text) + 1_000 for each in (self.before, self.after))
 
 
 class UndoBook:
-    """Changes that can be undone while the window is open: their texts are in this process's memory alone."""
+    """Changes that can be undone while the window is open; only this process holds their texts."""
 
     def __init__(self) -> None:
         self._undos: OrderedDict[str, Undo] = OrderedDict()
@@ -134,7 +134,7 @@ class UndoBook:
         """Remember how to undo a change.
 
         Args:
-            change: Its id.
+            change: The id of the change.
             before: The memory before it.
             after: The memory after it.
         """
@@ -145,28 +145,28 @@ class UndoBook:
                 size -= self._undos.popitem(last=False)[1].size
 
     def note_change(self) -> None:
-        """Count a change of this window, which the page sees at once."""
+        """Count a change of this window, so that the page reloads at once."""
         with self._lock:
             self.changes += 1
 
     def get(self, change: str) -> Undo | None:
-        """How to undo a change; None if that cannot be."""
+        """Return the memory before and after a change; None if it cannot be undone."""
         with self._lock:
             return self._undos.get(change)
 
     def drop(self, change: str) -> None:
-        """Forget how to undo one change."""
+        """Drop the undo of a change."""
         with self._lock:
             self._undos.pop(change, None)
 
     def forget(self, key: MemoryKey) -> None:
-        """Forget all that was a memory's."""
+        """Drop the undos of a memory."""
         with self._lock:
             for change in [each for each, undo in self._undos.items() if undo.after.key == key]:
                 del self._undos[change]
 
     def keep_present(self, scope: str, present: Callable[[Sequence[MemoryKey]], set[MemoryKey]]) -> None:
-        """Forget what was a memory's that is gone, whoever has forgotten it."""
+        """Drop the undos of memories of a scope that have been forgotten, also by other processes."""
         with self._lock:
             keys = {undo.after.key for undo in self._undos.values() if undo.after.scope == scope}
         for key in keys - present(list(keys)) if keys else ():
@@ -174,7 +174,7 @@ class UndoBook:
 
 
 def _light(memory: AnyMemory) -> AnyMemory:
-    """A memory without the messages, which no change here touches."""
+    """Return a memory without its messages, which no undo changes."""
     return memory.model_copy(update={"messages": ()}) if isinstance(memory, EpisodicMemory) else memory
 
 
@@ -183,7 +183,7 @@ WAITED_SECONDS: Final = 0.4  # so long an answer waits for a diagnosis, which lo
 
 
 class Doctor:
-    """Diagnoses a store now and then, where it does not disturb the handles of this process."""
+    """Diagnoses a store in the background, without disturbing the handles of this process."""
 
     def __init__(self, address: Path | str) -> None:
         self._address = address
@@ -193,7 +193,7 @@ class Doctor:
         self._begun_at = 0.0
 
     def diagnosis(self) -> Diagnosis | None:
-        """The last diagnosis; None while the first is being made."""
+        """Return the last diagnosis; None while the first is being made."""
         with self._lock:
             if self._running is None and (self._last is None or time.monotonic() - self._begun_at > FRESH_SECONDS):
                 self._begun_at = time.monotonic()
@@ -224,8 +224,7 @@ class Doctor:
 
 MAX_BODY_BYTES: Final = 65_536
 
-_SHARE: Final = 20
-"""What reads a whole scope is done again after so many times as long as it took: a twentieth of a processor."""
+_SHARE: Final = 20  # a whole scope is read again after so many times as long as it took
 
 _SCOPES_WATCHED: Final = 256
 
@@ -244,7 +243,7 @@ class WindowSettings(Checked):
 
     @property
     def traffic(self) -> TrafficSettings:
-        """Limits of requests: those of one person's browser."""
+        """Limits on requests, for the browser of one person."""
         return TrafficSettings(
             max_connections=64, max_body_bytes=MAX_BODY_BYTES, max_json_depth=16, max_json_elements=4_000
         )
@@ -259,7 +258,7 @@ def _user() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """Signs of life of a scope."""
+    """Versions of a scope, by which a change is noticed."""
 
     state: tuple[int, ...]  # what its indexes tell
     ratings: tuple[int, ...]  # what its memories tell of labels and ratings, as last read
@@ -296,7 +295,7 @@ class Window:
             )
 
     def read_ahead(self, scope: str) -> None:
-        """Have a thread read what searches of a scope need, once: whoever opens a scope may soon search it."""
+        """Load in the background what searches of a scope need, once."""
         with self._lock:
             if scope in self._read:
                 return
@@ -307,11 +306,11 @@ class Window:
             self._read[scope] = self._readers.submit(self._read_whole, scope)
 
     def _read_whole(self, scope: str) -> None:
-        """Search a scope for anything, and keep nothing that is found: it may be forgotten at any time."""
+        """Search a scope, and keep nothing that is found, since it may be forgotten at any time."""
         self.memory.retrieve("anything", scope=scope, record=False)
 
     def wait_for_reading(self, scope: str) -> None:
-        """Wait while a scope is being read, so that a search does not read it a second time beside that."""
+        """Wait while a scope is being loaded, so that a search does not load it twice."""
         with self._lock:
             future = self._read.get(scope)
             if future is None or future.cancel():
@@ -320,15 +319,15 @@ class Window:
         future.exception()  # the search will meet the same
 
     def close(self) -> None:
-        """Read nothing any more, and close the memory."""
+        """Stop loading, and close the memory."""
         self._readers.shutdown(cancel_futures=True)
         self.memory.close()
 
     def reach(self, scope: object) -> str:
-        """Check a scope that a request names.
+        """Check the scope of a request, and return it.
 
         Raises:
-            NotFoundError: It lies outside the root, whether or not there is one.
+            NotFoundError: It is outside the root, whether it exists or not.
         """
         named, root = scopes.parse(scope), self.settings.root
         if root is not None and not scopes.is_within(root, named):
@@ -336,14 +335,13 @@ class Window:
         return named
 
     def find(self, id: str, *, scope: str) -> AnyMemory:
-        """The memory of this id in this scope, open episodes included."""
+        """Return the memory with this id in this scope; open episodes are included."""
         return self.memory.get(id, scope=self.reach(scope))
 
     def pulse(self, scope: str) -> str:
-        """A text that changes when what a scope holds changes, in whatever process.
+        """Return a text that changes when the content of a scope changes, in any process.
 
-        What is stored, learned, invalidated or forgotten is seen at once. Labels and ratings raise no version of the
-        scope: they are read now and then, and in a large scope less often.
+        Changes of tags and ratings raise no version of the scope and are noticed later, in a large scope less often.
         """
         overview, now = self.memory.overview, time.monotonic()
         state = overview.state(scope, include_child_scopes=False)
