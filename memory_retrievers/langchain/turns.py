@@ -164,7 +164,7 @@ class TurnMemory(ScopedByConfig):
         return max(count for count in range(len(known) + 1) if known[len(known) - count :] == new[:count])
 
     def said(self, messages: Sequence[BaseMessage]) -> list[Message]:
-        """Return the messages to keep, without instructions, summaries and notices."""
+        """Return the messages to keep, without instructions, notifications and notices."""
         converted = [self._message_of(message) for message in messages if not _is_no_word(message)]
         return [message for message in converted if message is not None and message.role not in _INSTRUCTIONS]
 
@@ -216,7 +216,7 @@ class MemoryChatHistory(BaseChatMessageHistory):
 
     Added messages are queued as by ``add_messages`` of the memory: every search finds them, and they stay in the
     history when they become an episode. They are stored as text with a role or, for one of several users, a ``name``.
-    System and tool messages, messages without text, and summaries by LangChain are left out. (LangChain will remove
+    System and tool messages, messages without text, and notifications (summaries) are left out. (LangChain will remove
     ``RunnableWithMessageHistory`` in LangChain 2.0; use ``AgentMemoryMiddleware`` for new code.)
 
     Args:
