@@ -10,8 +10,8 @@ TRACE = Path(__file__).parents[1] / "benchmarks" / "trace.py"
 
 MOST = {
     "`AgentMemory.retrieve`": (15, 4),
-    "`AgentMemory.remember_episode`": (27, 13),
-    "LangChain `memory_store`": (42, 24),
+    "`AgentMemory.remember_episode`": (26, 13),
+    "LangChain `memory_store`": (41, 24),
 }
 """Files and SQL statements at most: they may only come down."""
 

@@ -285,7 +285,7 @@ class IngestionPipeline:
     def _reviewed(self, job: ReviewJob) -> tuple[tuple[MemoryKey, Rating], ...]:
         changes = reviews.due_reviews(self._store, job, judge=self._judge, settings=self._review_settings)
         below = {key.scope for pending in job.reviews for key in pending.memories}  # or the same
-        with self._store.ledger.transaction(*{job.scope, *below}):
+        with self._store.transaction(*{job.scope, *below}):
             if not self._conversations.finish_review_job(job.id):
                 return ()  # another worker has done it meanwhile
             days = self._review_settings.min_days

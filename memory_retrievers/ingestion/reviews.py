@@ -88,7 +88,7 @@ def apply(
         min_days: Least number of whole days since the review before.
     """
     applied = []
-    with store.ledger.transaction(*{key.scope for key in ratings}):
+    with store.transaction(*{key.scope for key in ratings}):
         for key, rating in ratings.items():
             memory = _reviewable(store, key, reviewed_at=reviewed_at, min_days=min_days)
             if memory is not None:
@@ -112,7 +112,7 @@ def review_one(store: MemoryStore, id: str, *, scope: str, rating: Rating | str,
         ValidationError: It is a fact, the rating is unknown, or the scope malformed.
     """
     parsed = parse_rating(rating)
-    with store.ledger.transaction(scopes.parse(scope)):
+    with store.transaction(scopes.parse(scope)):
         memory = store.get(id, scope=scope)
         if not isinstance(memory, EpisodicMemory):
             raise ValidationError(f"{id} is a fact; facts do not fade, so only episodes can be reviewed")

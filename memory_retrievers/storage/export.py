@@ -164,7 +164,7 @@ def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, 
     taken: Counter[str] = Counter()
     while page := list(_page(numbered)):
         before = taken["memories"]
-        with store.ledger.transaction():
+        with store.transaction():
             for number, text in page:
                 with _line(source, number):
                     record = export_format.parse_record(export_format.parse_json(text), header.dimension)

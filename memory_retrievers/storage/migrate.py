@@ -58,7 +58,7 @@ def move(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = 
         if state == COPIED:
             return
         _move_memories(contents, records, target, going_on=state == BEGUN, progress=progress)
-        with target.ledger.transaction():
+        with target.transaction():
             if target.ledger.notes()[MOVING] == BEGUN:  # nobody else has ended it
                 for record in records:
                     transfer.restore(target, record)
@@ -138,7 +138,7 @@ def _move_memories(
     memories = (record for record in islice(records, contents.counts["memories"]) if isinstance(record, StoredMemory))
     done = 0
     while page := list(islice(memories, transfer.PAGE)):
-        with target.ledger.transaction():
+        with target.transaction():
             new = [stored for stored in page if not (going_on and _is_there(target.ledger, stored))]
             # a page at once: a database far away is asked less often
             target.add([stored.memory for stored in new], [stored.passages for stored in new], event=None)

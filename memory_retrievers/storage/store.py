@@ -189,7 +189,8 @@ class MemoryStore:
     def transaction(self, *within: str) -> Iterator[None]:
         """Group several changes of these scopes: all are kept or none; a nested transaction joins the outer one.
 
-        Passages that were deleted inside leave the snapshots once the outermost one has ended.
+        Once the outermost one has ended, passages that were deleted inside leave the snapshots, and those that were
+        added to the one scope it is of come into them.
         """
         if self._transaction.is_open:
             deleted_before = len(self._transaction.deleted)
@@ -204,6 +205,8 @@ class MemoryStore:
         try:
             with self.ledger.transaction(*within):
                 yield
+            if len(within) == 1:
+                self.ledger.snapshots.grow(within[0])
             is_done = True
             if self._transaction.attempt is not None:
                 self._transaction.attempt.has_written = True
@@ -495,7 +498,7 @@ class MemoryStore:
         prepared = [PendingDraft(kept, complete(kept, now=now), old) for kept, old in admitted if kept is not None]
         if not prepared:
             if together is not None:
-                with self.ledger.transaction(*{draft.scope for draft in drafts}):
+                with self.transaction(*{draft.scope for draft in drafts}):
                     together([])
             return []
         pending = PendingDrafts(self.ledger, prepared, now)
@@ -733,7 +736,7 @@ class MemoryStore:
             with self.transaction(*{key.scope for key in keys}):
                 passages = [passage for key in keys for passage in self.ledger.passages_of(key.scope, id=key.id)]
                 turns = [passage for passage in passages if passage.field == TURN]
-                self.ledger.remove_passages(self._unindexed(turns))
+                self.remove_passages(turns)
                 self.ledger.conversations.erase_messages(keys)
             erased += len(keys)
         return erased
@@ -788,7 +791,7 @@ class MemoryStore:
 
     def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
         """Record retrievals for later review, without memories deleted and questions forgotten meanwhile."""
-        with self.ledger.transaction(*{review.scope for review in reviews}):
+        with self.transaction(*{review.scope for review in reviews}):
             since = {scope: self.ledger.events.unheard_since(scope) for scope in {review.scope for review in reviews}}
             reviews = [review for review in reviews if review.created_at >= (since[review.scope] or review.created_at)]
             there = self.ledger.present([key for review in reviews for key in review.memories])

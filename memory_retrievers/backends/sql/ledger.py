@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,32 +11,25 @@ import numpy as np
 from memory_retrievers.backends.sql import contents, removal, sync, verification
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.characters import SQLCharacters
-from memory_retrievers.backends.sql.connection import OF_KEY, OF_SCOPE, Connection, Database, Part, joining, scope_id_of
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Part, scope_id_of
 from memory_retrievers.backends.sql.conversations import DROP_EMPTY_QUEUES, FREE, SQLConversations
 from memory_retrievers.backends.sql.events import SQLEvents
 from memory_retrievers.backends.sql.facts import SQLFacts
 from memory_retrievers.backends.sql.items import SQLItems
 from memory_retrievers.backends.sql.management import SQLManagement
-from memory_retrievers.backends.sql.memories import (
-    PUT_NOTE,
-    StoredRecords,
-    insert_memory,
-    insert_passages,
-    overwrite_memory,
-    row_of,
-)
+from memory_retrievers.backends.sql.memories import PUT_NOTE, StoredRecords
 from memory_retrievers.backends.sql.overview import SQLOverview
 from memory_retrievers.backends.sql.passages import StoredPassages
 from memory_retrievers.backends.sql.removal import forget_empty_scopes
 from memory_retrievers.backends.sql.requests import ADD_NOTE, SQLRequests
-from memory_retrievers.backends.sql.rows import BELOW, below, encode_time
+from memory_retrievers.backends.sql.rows import BELOW, below
 from memory_retrievers.backends.sql.snapshots import Snapshots, state_of
-from memory_retrievers.models import AnyMemory, Kind, MemoryKey, scopes
+from memory_retrievers.models import Kind, MemoryKey, scopes
 from memory_retrievers.models.contents import Contents, VerificationReport
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
-from memory_retrievers.models.selection import Embedded, NewPassage, Passage, Selection
+from memory_retrievers.models.selection import Embedded, Passage, Selection
 from memory_retrievers.models.storage import OpenMessage, OpenPlace
 
 if TYPE_CHECKING:
@@ -68,84 +59,6 @@ class SQLLedger(StoredRecords, StoredPassages):
         self.overview = SQLOverview(self.database)
         self.new_vectors = sync.SQLNewVectors(self.database)
         self.snapshots = Snapshots(self)
-
-    @contextmanager
-    def transaction(self, *scopes: str) -> Iterator[None]:
-        """Run all writes inside atomically; they are durable once it ends without an exception.
-
-        Args:
-            *scopes: Scopes within which all changes are made. Other writers to them wait until it ends, so what is read
-                there stays true. None given locks the whole store.
-        """
-        with self.database.write(*scopes):
-            yield
-        if len(scopes) == 1:
-            self.snapshots.grow(scopes[0])
-
-    def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
-        """Store memories, each with its passages.
-
-        Raises:
-            ValidationError: A memory's id is already taken in its scope; nothing was stored.
-        """
-        begin = self.database.write if len(memories) > 1 else partial(joining, self.database)
-        with begin(*{memory.scope for memory in memories}) as connection:  # one that is refused has written nothing
-            scope_ids: dict[str, int] = {}
-            placed: list[tuple[AnyMemory, tuple[int, int], NewPassage]] = []
-            for memory, its_passages in zip(memories, passages, strict=True):
-                if memory.scope not in scope_ids:
-                    scope_ids[memory.scope] = scope_id_of(connection, memory.scope)
-                place = insert_memory(connection, memory, scope_id=scope_ids[memory.scope])
-                placed += [(memory, place, passage) for passage in its_passages]
-            return self._insert_passages(connection, placed)
-
-    def _insert_passages(
-        self, connection: Connection, passages: Sequence[tuple[AnyMemory, tuple[int, int], NewPassage]]
-    ) -> list[Passage]:
-        return insert_passages(connection, passages, ids=self.database.next_passages(connection, len(passages)))
-
-    def invalidate(self, *, scope: str, id: str, at: datetime, replaced_by: str | None = None) -> None:
-        """Mark a fact as no longer true, and record the fact that replaces it.
-
-        Args:
-            scope: Scope of the fact.
-            id: Its id.
-            at: Time from which it is no longer true.
-            replaced_by: Id of the fact that holds instead; None if there is none.
-        """
-        with self.database.write(scope) as connection:
-            connection.execute(
-                f"""UPDATE memories SET invalid_at = ?, updated_at = ?, replaced_by = ?
-                WHERE {OF_KEY} AND kind = 'semantic' AND invalid_at IS NULL""",
-                (encode_time(at), encode_time(at), replaced_by, scope, id),
-            )
-
-    def replace(self, memory: AnyMemory, passages: Sequence[NewPassage] = ()) -> list[Passage]:
-        """Overwrite the memory of the same scope and id; the messages of an episode are kept.
-
-        Given passages replace those of the same parts, under new ids, and are returned.
-        """
-        with self.database.write(memory.scope) as connection:
-            place = overwrite_memory(connection, memory)
-            return self._put_passages(connection, memory, place, passages)
-
-    def put_passages(self, memory: AnyMemory, passages: Sequence[NewPassage]) -> list[Passage]:
-        """Store further passages of an existing memory, replacing those of the same parts."""
-        with self.database.write(memory.scope) as connection:
-            return self._put_passages(connection, memory, row_of(connection, memory), passages)
-
-    def _put_passages(
-        self, connection: Connection, memory: AnyMemory, place: tuple[int, int], passages: Sequence[NewPassage]
-    ) -> list[Passage]:
-        replaced = [(place[1], passage.part) for passage in passages]
-        connection.executemany("DELETE FROM passages WHERE memory = ? AND part = ?", replaced)
-        return self._insert_passages(connection, [(memory, place, passage) for passage in passages])
-
-    def remove_passages(self, passages: Sequence[int]) -> None:
-        """Delete passages and keep their memories."""
-        gone = {"ids": self.dialect.listed(passages)}
-        with self.database.write() as connection:
-            connection.execute(f"DELETE FROM passages WHERE {self.dialect.among('id', ':ids')}", gone)
 
     def remove(self, keys: Sequence[MemoryKey]) -> int:
         """Delete memories and every trace of them; returns how many existed.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from functools import cache, partial
 from typing import Any, Final, TypeVar
 
 from memory_retrievers.backends.sql import selection as where
@@ -16,8 +17,10 @@ from memory_retrievers.backends.sql.connection import (
     ids_by_scope,
     insert,
     insertion,
+    joining,
     one,
     places_of,
+    scope_id_of,
 )
 from memory_retrievers.backends.sql.rows import (
     StoredRows,
@@ -60,7 +63,7 @@ _START: Final = {False: Position(2**63 - 1, ""), True: Position(-(2**63), "")}
 
 
 class StoredRecords(StoredRows):
-    """The part of the ledger that reads and lists memories."""
+    """The part of the ledger that stores memories with their passages, and reads and lists memories."""
 
     def get(self, *, scope: str, id: str) -> AnyMemory | None:
         """Return the memory, whatever its state, or None."""
@@ -79,6 +82,77 @@ class StoredRecords(StoredRows):
         """Return those of the keys that memories have, whatever their state."""
         with self.database.read() as connection:
             return {*places_of(connection, keys)}
+
+    def transaction(self, *scopes: str) -> AbstractContextManager[object]:
+        """Run all writes inside atomically, as ``Database.write`` does; they are durable once the outermost ends."""
+        return self.database.write(*scopes)
+
+    def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
+        """Store memories, each with its passages.
+
+        Raises:
+            ValidationError: A memory's id is already taken in its scope; nothing was stored.
+        """
+        begin = self.database.write if len(memories) > 1 else partial(joining, self.database)
+        with begin(*{memory.scope for memory in memories}) as connection:  # one that is refused has written nothing
+            scope_ids: dict[str, int] = {}
+            placed: list[tuple[AnyMemory, tuple[int, int], NewPassage]] = []
+            for memory, its_passages in zip(memories, passages, strict=True):
+                if memory.scope not in scope_ids:
+                    scope_ids[memory.scope] = scope_id_of(connection, memory.scope)
+                place = _insert(connection, memory, scope_id=scope_ids[memory.scope])
+                placed += [(memory, place, passage) for passage in its_passages]
+            return self._insert_passages(connection, placed)
+
+    def _insert_passages(
+        self, connection: Connection, passages: Sequence[tuple[AnyMemory, tuple[int, int], NewPassage]]
+    ) -> list[Passage]:
+        return insert_passages(connection, passages, ids=self.database.next_passages(connection, len(passages)))
+
+    def invalidate(self, *, scope: str, id: str, at: datetime, replaced_by: str | None = None) -> None:
+        """Mark a fact as no longer true, and record the fact that replaces it.
+
+        Args:
+            scope: Scope of the fact.
+            id: Its id.
+            at: Time from which it is no longer true.
+            replaced_by: Id of the fact that holds instead; None if there is none.
+        """
+        with self.database.write(scope) as connection:
+            connection.execute(
+                f"""UPDATE memories SET invalid_at = ?, updated_at = ?, replaced_by = ?
+                WHERE {OF_KEY} AND kind = 'semantic' AND invalid_at IS NULL""",
+                (encode_time(at), encode_time(at), replaced_by, scope, id),
+            )
+
+    def replace(self, memory: AnyMemory, passages: Sequence[NewPassage] = ()) -> list[Passage]:
+        """Overwrite the memory of the same scope and id; the messages of an episode are kept.
+
+        Given passages replace those of the same parts, under new ids, and are returned.
+        """
+        values = encode(memory)
+        statement = f"{_updating(tuple(values))} {OF_KEY} RETURNING scope_id, row"
+        with self.database.write(memory.scope) as connection:
+            found = connection.execute(statement, (*values.values(), memory.scope, memory.id)).fetchone()
+            return self._put_passages(connection, memory, _found(found, memory), passages)
+
+    def put_passages(self, memory: AnyMemory, passages: Sequence[NewPassage]) -> list[Passage]:
+        """Store further passages of an existing memory, replacing those of the same parts."""
+        with self.database.write(memory.scope) as connection:
+            return self._put_passages(connection, memory, row_of(connection, memory), passages)
+
+    def _put_passages(
+        self, connection: Connection, memory: AnyMemory, place: tuple[int, int], passages: Sequence[NewPassage]
+    ) -> list[Passage]:
+        replaced = [(place[1], passage.part) for passage in passages]
+        connection.executemany("DELETE FROM passages WHERE memory = ? AND part = ?", replaced)
+        return self._insert_passages(connection, [(memory, place, passage) for passage in passages])
+
+    def remove_passages(self, passages: Sequence[int]) -> None:
+        """Delete passages and keep their memories."""
+        gone = {"ids": self.dialect.listed(passages)}
+        with self.database.write() as connection:
+            connection.execute(f"DELETE FROM passages WHERE {self.dialect.among('id', ':ids')}", gone)
 
     def _read(self, kind: type[MemoryT], condition: str, values: Mapping[str, object]) -> list[MemoryT]:
         rows = self.query(f"{memory_query(self.dialect)} WHERE {condition}", values)
@@ -228,17 +302,17 @@ def listed(dialect: Dialect, selection: Selection) -> tuple[str, dict[str, Any]]
 PUT_NOTE: Final = "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
-@functools.cache
+@cache
 def _inserting(columns: tuple[str, ...]) -> str:
     return f"{insertion('memories', columns)} ON CONFLICT (scope_id, id) DO NOTHING RETURNING row"
 
 
-@functools.cache
+@cache
 def _updating(columns: tuple[str, ...]) -> str:
     return f"UPDATE memories SET {', '.join(f'{column} = ?' for column in columns)} WHERE"
 
 
-def insert_memory(connection: Connection, memory: AnyMemory, *, scope_id: int) -> tuple[int, int]:
+def _insert(connection: Connection, memory: AnyMemory, *, scope_id: int) -> tuple[int, int]:
     """Insert a memory with its excerpt; returns the ids of its scope and its row.
 
     Raises:
@@ -252,14 +326,6 @@ def insert_memory(connection: Connection, memory: AnyMemory, *, scope_id: int) -
         messages = {"memory": row, "messages": encode_messages(memory.messages)}
         insert(connection, "excerpts", [(scope_id, messages)])
     return scope_id, row
-
-
-def overwrite_memory(connection: Connection, memory: AnyMemory) -> tuple[int, int]:
-    """Overwrite the memory of the same scope and id, keeping its excerpt; returns the ids of scope and row."""
-    values = encode(memory)
-    statement = f"{_updating(tuple(values))} {OF_KEY} RETURNING scope_id, row"
-    found = connection.execute(statement, (*values.values(), memory.scope, memory.id))
-    return _found(found.fetchone(), memory)
 
 
 def overwrite_row(connection: Connection, memory: AnyMemory, *, place: tuple[int, int]) -> None:
