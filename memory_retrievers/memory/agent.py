@@ -6,8 +6,7 @@ import builtins
 import functools
 import pickle
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeAlias, Unpack
@@ -402,14 +401,13 @@ class AgentMemory(BaseMemory):
             EmbeddingError: The embedder failed; nothing was stored.
         """
         checked = [draft_of(draft) for draft in drafts]
-        with self._written() as store:
-            return store.put(
-                checked,
-                replace=replace,
-                allow_duplicates=allow_duplicates,
-                replacing=check_replacing(checked, replacing),
-                near=self._engine.ingestion,
-            )
+        return self._store.put(
+            checked,
+            replace=replace,
+            allow_duplicates=allow_duplicates,
+            replacing=check_replacing(checked, replacing),
+            near=self._engine.ingestion,
+        )
 
     @property
     def manager(self) -> MemoryManager:
@@ -489,8 +487,7 @@ class AgentMemory(BaseMemory):
             "importance": importance,
             "expires_at": expires_at,
         }
-        with self._written() as store:
-            return store.update(id, scope=scope, fields=fields, correct=correct)
+        return self._store.update(id, scope=scope, fields=fields, correct=correct)
 
     @observed("delete_memory")
     def forget(self, id: str, *, scope: str) -> None:
@@ -506,8 +503,7 @@ class AgentMemory(BaseMemory):
             ValidationError: The scope is malformed.
         """
         self._pending.flush()  # or what was asked a moment ago would be filed behind it
-        with self._written() as store:
-            store.forget(id, scope=scope)
+        self._store.forget(id, scope=scope)
 
     @observed("delete_memory")
     def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:
@@ -517,8 +513,7 @@ class AgentMemory(BaseMemory):
             ValidationError: The scope is malformed.
         """
         self._pending.flush()
-        with self._written() as store:
-            return store.forget_scope(scope, include_child_scopes=include_child_scopes)
+        return self._store.forget_scope(scope, include_child_scopes=include_child_scopes)
 
     @observed("delete_memory")
     def forget_conversation(self, scope: str, conversation: str | None = None) -> int:
@@ -538,8 +533,7 @@ class AgentMemory(BaseMemory):
         """
         asked = parse_conversation(conversation)
         self._pending.flush()
-        with self._written() as store:
-            return store.forget_conversations(scopes.parse(scope), {asked, self._engine.pipeline.queue.named(asked)})
+        return self._store.forget_conversations(scopes.parse(scope), {asked, self._engine.pipeline.queue.named(asked)})
 
     @observed("delete_memory")
     def forget_messages(self, scope: str, messages: Iterable[Message | str]) -> ForgottenMessages:
@@ -784,10 +778,9 @@ class AgentMemory(BaseMemory):
             ConfigurationError: A segmenter of the application's gave segments that do not take all messages; likewise.
         """
         self._pending.flush()
-        with self._written():
-            if scope is None or include_child_scopes:
-                return self._engine.pipeline.process_all(within=None if scope is None else scopes.parse(scope))
-            return self._engine.pipeline.process(scopes.parse(scope))
+        if scope is None or include_child_scopes:
+            return self._engine.pipeline.process_all(within=None if scope is None else scopes.parse(scope))
+        return self._engine.pipeline.process(scopes.parse(scope))
 
     def flush(self, scope: str, conversation: str | None = None) -> Report:
         """Make episodes of everything that is queued, the last message included, as at the end of a session.
@@ -805,8 +798,7 @@ class AgentMemory(BaseMemory):
             ConfigurationError: A segmenter of the application's gave segments that do not take all messages; likewise.
         """
         self._pending.flush()
-        with self._written():
-            return self._engine.pipeline.flush(scopes.parse(scope), conversation=parse_conversation(conversation))
+        return self._engine.pipeline.flush(scopes.parse(scope), conversation=parse_conversation(conversation))
 
     def start_worker(self) -> None:
         """Let a thread do what is due, when messages arrive and when they have waited long enough, until :meth:`close`.
@@ -974,8 +966,7 @@ class AgentMemory(BaseMemory):
             after = updated(before, _episodes(stored))
             characters.put(parsed, [state for state in after if state != known.get(state.name)])
 
-        with self._written() as store:
-            return _episodes(store.put(drafts_of(parsed, events), together=update_characters))
+        return _episodes(self._store.put(drafts_of(parsed, events), together=update_characters))
 
     def characters(self, scope: str, *, pov: Sequence[str] = ()) -> builtins.list[CharacterState]:
         """The characters of a scope's story, each as of its last event, in the order in which they appeared.
@@ -1117,10 +1108,9 @@ class AgentMemory(BaseMemory):
             ConfigurationError: The store was opened read-only.
             BackendError: The store cannot be written.
         """
-        with self._written() as store:
-            changed = maintenance.reindex(store, progress=progress)
-            self._engine.missing_tokens.make()
-            return changed
+        changed = maintenance.reindex(self._store, progress=progress)
+        self._engine.missing_tokens.make()
+        return changed
 
     def purge(self) -> None:
         """Remove what has expired, and leave no byte of what was forgotten in the directory of the store.
@@ -1131,8 +1121,7 @@ class AgentMemory(BaseMemory):
             BackendError: It could not be done now, since somebody was reading; nothing is lost.
         """
         self._pending.flush()
-        with self._written() as store:
-            store.purge()
+        self._store.purge()
 
     def backup(self, path: str | Path) -> None:
         """Copy the store to a new directory, whatever is written meanwhile; :meth:`open` opens the copy.
@@ -1293,13 +1282,6 @@ class AgentMemory(BaseMemory):
     @property
     def _store(self) -> MemoryStore:
         return self._engine.store
-
-    @contextmanager
-    def _written(self) -> Iterator[MemoryStore]:
-        """The store to change; the change goes on to an adopted collection that is written through."""
-        store = self._store
-        yield store
-        store.after_write()
 
     @property
     def _pending(self) -> PendingReviewBuffer:

@@ -163,7 +163,6 @@ class StoredItems:
         else:
             texts = [passage_texts(item, searched=store.searched) for item in items]
             store.write(texts, change, within=affected_scopes((key.scope, True) for key in (*keys, *removed)))
-        store.after_write()
 
     def prolong(self, until: Mapping[int, datetime]) -> None:
         """Let items live until a time, by row; those that ``before_store`` holds back by now do not."""

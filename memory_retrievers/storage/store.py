@@ -101,7 +101,7 @@ class MemoryStore:
 
     Attributes:
         on_missing_tokens: Called where token vectors are found to be missing.
-        after_write: Called by whoever has changed the store, once that is done: for who follows the changes.
+        after_write: Called after each outermost transaction: for who follows the changes.
 
     Raises:
         EmbeddingMismatchError: The store was filled with an embedder of another id.
@@ -216,6 +216,8 @@ class MemoryStore:
             if deleted:  # what failed has deleted nothing, or all if it was only not reported: snapshots are made anew
                 self.ledger.snapshots.forget(deleted if is_done else None)
                 self.open_episodes.clear()
+        if not self.ledger.database.is_writing:
+            self.after_write()
 
     def attempt(self, work: Callable[[], FoundT]) -> FoundT:
         """Do work whose transactions wait for no embedder and no hook: what they need is prepared outside.
@@ -547,15 +549,14 @@ class MemoryStore:
             ValidationError: It is an episode, or the scope is malformed.
         """
         with self.transaction(scopes.parse(scope)):
-            before = self.get(id, scope=scope)
-            if not isinstance(before, SemanticMemory):
+            fact, now = self.get(id, scope=scope), self.now()
+            if not isinstance(fact, SemanticMemory):
                 raise ValidationError(f"{id} is an episode; only facts can be invalidated")
-            if before.invalid_at is None:
-                self.ledger.invalidate(scope=scope, id=id, at=self.now())
-                self.ledger.events.note([before.key], MemoryEventType.INVALIDATED, at=self.now())
-        memory = self.get(id, scope=scope)
-        assert isinstance(memory, SemanticMemory)  # noqa: S101 - the kind of a memory never changes
-        return memory
+            if fact.invalid_at is not None:
+                return fact
+            self.ledger.invalidate(scope=scope, id=id, at=now)
+            self.ledger.events.note([fact.key], MemoryEventType.INVALIDATED, at=now)
+            return fact.model_copy(update={"invalid_at": now, "updated_at": now, "replaced_by": None})
 
     def update(self, id: str, *, scope: str, fields: Mapping[str, object], correct: bool = False) -> AnyMemory:
         """Change some fields of a memory; a new text is embedded and indexed in the same transaction.
@@ -791,7 +792,7 @@ class MemoryStore:
 
     def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
         """Record retrievals for later review, without memories deleted and questions forgotten meanwhile."""
-        with self.transaction(*{review.scope for review in reviews}):
+        with self.ledger.transaction(*{review.scope for review in reviews}):
             since = {scope: self.ledger.events.unheard_since(scope) for scope in {review.scope for review in reviews}}
             reviews = [review for review in reviews if review.created_at >= (since[review.scope] or review.created_at)]
             there = self.ledger.present([key for review in reviews for key in review.memories])

@@ -83,14 +83,13 @@ class MemoryManager:
         self._ledger = store.ledger.management
         self._is_read_only = read_only
         self._lock = threading.Lock()
-        self._thread = threading.local()
         self._purged_at: datetime | None = None
 
     @property
     def importance(self) -> Importance:
         """The importance of memories: counts accesses, and rates memories by them or by hand."""
         return Importance(
-            store=self._store, settings=self.settings, writing=self._writing, is_read_only=self._is_read_only
+            store=self._store, settings=self.settings, transaction=self.transaction, is_read_only=self._is_read_only
         )
 
     def read_only(self) -> MemoryManager:
@@ -259,7 +258,7 @@ class MemoryManager:
     @contextmanager
     def transaction(self, *within: str) -> Iterator[None]:
         """Several operations that change these scopes together: all of them are kept, or none."""
-        with self._writing() as store, store.transaction(*within):
+        with self._writing().transaction(*within):
             yield
 
     @contextmanager
@@ -307,21 +306,19 @@ class MemoryManager:
             if len(memories) < len(drafts):
                 raise ValidationError("before_store has held this back; nothing was stored")
 
-        with self._writing() as store:
-            stored = store.put(
-                [self._timed(draft) for draft in drafts],
-                replace=replace,
-                allow_duplicates=allow_duplicates,
-                replacing=replacing,
-                near=None if allow_duplicates else self.ingestion,
-                together=all_admitted,
-            )
+        stored = self._writing().put(
+            [self._timed(draft) for draft in drafts],
+            replace=replace,
+            allow_duplicates=allow_duplicates,
+            replacing=replacing,
+            near=None if allow_duplicates else self.ingestion,
+            together=all_admitted,
+        )
         return [fact for fact in stored if isinstance(fact, SemanticMemory)]
 
     def confirm(self, fact: SemanticMemory, draft: SemanticDraft) -> SemanticMemory | None:
         """Confirm a known fact by a draft that states it again, and return it; None if it no longer holds."""
-        with self._writing() as store:
-            return store.confirm(fact.key, draft)
+        return self._writing().confirm(fact.key, draft)
 
     def _timed(self, draft: Draft) -> Draft:
         """A short-term memory without a time of its own gets one, where the settings say so."""
@@ -344,8 +341,7 @@ class MemoryManager:
         Raises:
             ValidationError: A field breaks a rule, or an episode was given a content or category.
         """
-        with self._writing() as store:
-            return store.update_many([Revision(each.memory.key, each.revised, each.correct) for each in changes])
+        return self._writing().update_many([Revision(each.memory.key, each.revised, each.correct) for each in changes])
 
     def restore(self, before: AnyMemory, after: AnyMemory) -> AnyMemory:
         """Undo what made ``after`` of ``before``: a fact that said something new since has never said it.
@@ -368,17 +364,16 @@ class MemoryManager:
                     self._store.ledger.facts.drop_version(before, until=after.valid_at)
             return memory
 
-        with self._writing() as store:
-            return store.attempt(restored)
+        return self._writing().attempt(restored)
 
     def delete(self, memories: Sequence[AnyMemory]) -> None:
         """Remove memories for good, with every trace of them, in one transaction; one that is gone is left out."""
         is_open = [memory for memory in memories if isinstance(memory, EpisodicMemory) and memory.is_open]
-        with self._writing() as store, store.transaction(*affected_scopes((each.scope, True) for each in memories)):
+        with self.transaction(*affected_scopes((each.scope, True) for each in memories)):
             for memory in is_open:
                 with suppress(NotFoundError):
-                    store.open_episodes.forget(memory.id, scope=memory.scope)
-            store.remove([memory.key for memory in memories])
+                    self._store.open_episodes.forget(memory.id, scope=memory.scope)
+            self._store.remove([memory.key for memory in memories])
 
     def forget_messages(
         self, scope: str, named: Sequence[Message | str], *, by: str | None = None
@@ -394,8 +389,7 @@ class MemoryManager:
             ValidationError: ``before_store`` has held back what is left of an episode; nothing was changed.
             EmbeddingError: The embedder failed; nothing was changed.
         """
-        with self._writing() as store:
-            return store.forget_messages(scope, named, by=by, retold=self._retold)
+        return self._writing().forget_messages(scope, named, by=by, retold=self._retold)
 
     def quote(self, memories: Sequence[AnyMemory]) -> None:
         """Note what else the answer to the request under way quotes, which is not given again without it."""
@@ -411,8 +405,7 @@ class MemoryManager:
             ValidationError: The target is malformed, or an id is taken in it; nothing was moved.
             NotFoundError: A memory is gone; nothing was moved.
         """
-        with self._writing() as store:
-            return store.move([memory.key for memory in memories], target_scope=target_scope)
+        return self._writing().move([memory.key for memory in memories], target_scope=target_scope)
 
     def cosine(self, hit: FoundMemory) -> float:
         """The cosine, by which associations and duplicates are defined even where the host reports another measure."""
@@ -422,28 +415,15 @@ class MemoryManager:
         """Associate pairs of memories, of two associations of one pair the stronger; gives how many pairs are new."""
         if not associations:
             return 0
-        with self._writing():
-            return self._ledger.associate(associations)
+        return self._writing().ledger.management.associate(associations)
 
-    @contextmanager
-    def _writing(self) -> Iterator[MemoryStore]:
-        """The store, for one operation that writes; one inside another is part of that.
-
-        Before it, what has expired is purged, unless that was done a short while ago; after it, whoever
-        follows the changes is called.
-        """
+    def _writing(self) -> MemoryStore:
+        """The store, for an operation that writes: first, what has expired is purged, unless in a transaction."""
         if self._is_read_only:
             raise ConfigurationError(READ_ONLY)
-        if getattr(self._thread, "is_writing", False):
-            yield self._store
-            return
-        self._purge()
-        self._thread.is_writing = True
-        try:
-            yield self._store
-        finally:
-            self._thread.is_writing = False
-        self._store.after_write()
+        if not self._store.ledger.database.is_writing:
+            self._purge()
+        return self._store
 
     def _purge(self) -> None:
         """Remove what has expired and what was noted long ago, unless that was done a short while ago."""

@@ -44,7 +44,7 @@ class Importance:
 
     store: MemoryStore
     settings: ToolSettings
-    writing: Callable[[], AbstractContextManager[MemoryStore]]  # the store, for one operation that writes
+    transaction: Callable[..., AbstractContextManager[None]]  # of the scopes in which something is written
     is_read_only: bool  # count nothing, and write nothing
 
     def access(self, memories: Sequence[AnyMemory], *, how: AuditType) -> list[AnyMemory]:
@@ -56,20 +56,20 @@ class Importance:
         if self.is_read_only or not memories:
             return list(memories)
         now = self.store.now()
-        with self.writing() as store, store.transaction(*{memory.scope for memory in memories}):
+        with self.transaction(*{memory.scope for memory in memories}):
             # 1. as they are now: somebody else may have counted meanwhile
-            there = store.ledger.read({memory.key for memory in memories})
+            there = self.store.ledger.read({memory.key for memory in memories})
             present = [there[memory.key] for memory in memories if memory.key in there]
             # 2. counted
             accessed = [self._accessed(each, now) for each in present]
             # 3. written and noted
-            store.ledger.management.write_use(accessed)
+            self.store.ledger.management.write_use(accessed)
             entries = [
                 _entry(AuditType(how), old=before.importance, memory=after, at=now)
                 for before, after in zip(present, accessed, strict=True)
             ]
             spacing = timedelta(seconds=self.settings.access_log_rate_limit_seconds)
-            store.ledger.management.note(entries, spacing=spacing)
+            self.store.ledger.management.note(entries, spacing=spacing)
         counted = {memory.key: memory for memory in accessed}
         return [counted.get(memory.key, memory) for memory in memories]
 
@@ -100,9 +100,9 @@ class Importance:
         after = self._followed(before, now)
         if after is before:
             return before
-        with self.writing() as store, store.transaction(memory.scope):
-            after = self._followed(store.get(memory.id, scope=memory.scope), now)
-            store.ledger.management.write_use([after])
+        with self.transaction(memory.scope):
+            after = self._followed(self.store.get(memory.id, scope=memory.scope), now)
+            self.store.ledger.management.write_use([after])
         return after
 
     def set(self, memory: AnyMemory, *, score: float, reason: str) -> AnyMemory:
@@ -119,25 +119,25 @@ class Importance:
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
             raise ValidationError(f"score must be between 0.0 and 1.0, not {score!r}")
         update = {"importance": float(score), "importance_pinned": True}
-        with self.writing() as store, store.transaction(memory.scope):
-            before = store.get(memory.id, scope=memory.scope)
+        with self.transaction(memory.scope):
+            before = self.store.get(memory.id, scope=memory.scope)
             after = before.model_copy(update=update)
-            store.ledger.management.write_use([after])
+            self.store.ledger.management.write_use([after])
             entry = _entry(
-                AuditType.SCORE, old=before.importance, memory=after, at=store.now(), reason=storable(reason)
+                AuditType.SCORE, old=before.importance, memory=after, at=self.store.now(), reason=storable(reason)
             )
-            store.ledger.management.note([entry])
-            store.ledger.events.note([after.key], MemoryEventType.PINNED, at=entry.at)
+            self.store.ledger.management.note([entry])
+            self.store.ledger.events.note([after.key], MemoryEventType.PINNED, at=entry.at)
         return after
 
     def clear(self, memory: AnyMemory) -> AnyMemory:
         """Return a memory to the importance that follows from its use."""
-        with self.writing() as store, store.transaction(memory.scope):
-            before = store.get(memory.id, scope=memory.scope)
-            after = self._followed(before.model_copy(update={"importance_pinned": False}), store.now())
-            store.ledger.management.write_use([after])
+        with self.transaction(memory.scope):
+            before = self.store.get(memory.id, scope=memory.scope)
+            after = self._followed(before.model_copy(update={"importance_pinned": False}), self.store.now())
+            self.store.ledger.management.write_use([after])
             if before.importance_pinned:
-                store.ledger.events.note([after.key], MemoryEventType.UNPINNED, at=store.now())
+                self.store.ledger.events.note([after.key], MemoryEventType.UNPINNED, at=self.store.now())
         return after
 
 

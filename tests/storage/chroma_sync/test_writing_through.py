@@ -1,9 +1,11 @@
 """``write_through=True``: what changes here changes in the collection, and nothing else there does."""
 
 import logging
+from threading import Thread
 
 import numpy as np
 import pytest
+from patience import until
 
 from memory_retrievers import AdoptionReport, AgentMemory, BackendError, Message, RetrievalSettings
 from memory_retrievers.storage.maintenance import reindex
@@ -63,6 +65,14 @@ def test_episodes_and_many_at_once_reach_it_too_and_a_forgotten_scope_leaves_it(
     assert rows_of(collection)["e1"] == ("The train to Lyon was late", None)
     memory.forget_scope("user/a")
     assert rows_of(collection) == {}
+
+
+def test_what_the_worker_makes_reaches_it_at_once(collection, adopt):
+    memory = adopt(collection, write_through=True)
+    memory.start_worker()
+    memory.add_messages("user/a", [Message(role="user", content=f"Train {n} to Lyon was late") for n in range(60)])
+    until(lambda: len(rows_of(collection)) > 4, "an episode in the collection")
+    assert all(text for text, _ in rows_of(collection).values())
 
 
 def test_the_messages_of_an_episode_stay_here_when_its_row_is_written_or_followed(collection, adopt):
@@ -208,13 +218,16 @@ def test_what_is_forgotten_while_it_is_being_written_does_not_stay_in_the_collec
         def __getattr__(self, name):
             if name == "get" and self.cut == "forget":
                 self.cut = None
-                inside(memory).store.forget("new", scope="user/a")
+                somebody_else.start()
+                until(lambda: memory.stats("user/a").facts == 4, "forgetting")
             return super().__getattr__(name)
 
     slow = Slow(collection)
     memory = adopt(slow, write_through=True)
+    somebody_else = Thread(target=memory.forget, args=("new",), kwargs={"scope": "user/a"})
     slow.cut = "forget"
     memory.remember_fact(scope="user/a", fact="Emil sings", id="new")
+    somebody_else.join()
     assert rows_of(collection).keys() == {"r0", "r1", "r2", "r3"}
     assert memory.sync_chroma(collection) == AdoptionReport(unchanged=4)
 
