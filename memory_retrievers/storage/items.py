@@ -131,7 +131,7 @@ class StoredItems:
         store = self._store
         now = store.now()
         items: list[AnyMemory]
-        if store.has_hook:
+        if store.before_store is not None:
             keys = [MemoryKey(scope=draft.scope, id=draft.id or "") for draft in drafts]
             made = {key: {"created_at": item.created_at} for key, item in self.get(keys).items()}
             offered = [draft.model_copy(update=made.get(key)) for key, draft in zip(keys, drafts, strict=True)]
@@ -144,7 +144,7 @@ class StoredItems:
             raise ValidationError("an id is taken twice among what is to be stored; nothing was stored")
 
         def change(passages: list[list[NewPassage]]) -> None:
-            there = self._ledger.there(items, removed=removed, now=now, as_made=store.has_hook)
+            there = self._ledger.there(items, removed=removed, now=now, as_made=store.before_store is not None)
             store.remove(there.gone, event=None)
             if outdated := [row for key, (_, row) in there.stays.items() if key not in there.same]:
                 store.remove_passages(self._ledger.passages(outdated))

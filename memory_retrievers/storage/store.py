@@ -114,7 +114,7 @@ class MemoryStore:
         self.dense = storage.dense
         self.clock = options.clock
         self.searched: Final = options.retrieval.passages
-        self._before_store = options.before_store
+        self.before_store = options.before_store
         self.embedder = StoreEmbedder(ledger, options.embedder, with_tokens=options.retrieval.measures_tokens)
         self.open_episodes = OpenEpisodes(ledger, self.embedder, read_only=read_only)
         self.on_missing_tokens: Callable[[], None] = lambda: None
@@ -138,17 +138,12 @@ class MemoryStore:
         (kept,) = self._all_admitted([record])
         return kept
 
-    @property
-    def has_hook(self) -> bool:
-        """Whether ``before_store`` is asked about every record."""
-        return self._before_store is not None
-
     def _all_admitted(self, records: Sequence[RecordT]) -> list[RecordT | None]:
         """What :meth:`admitted` makes of each of several records."""
-        if self._before_store is None:
+        if self.before_store is None:
             return list(records)
         prepared = self._prepared
-        kept = map(self._before_store, records) if prepared is None else prepared.admitted(records, self._before_store)
+        kept = map(self.before_store, records) if prepared is None else prepared.admitted(records, self.before_store)
         return [self._of_the_same_kind(record, each) for record, each in zip(records, kept, strict=True)]
 
     def _of_the_same_kind(self, record: RecordT, kept: Any) -> RecordT | None:  # noqa: ANN401 - what the hook gave
@@ -242,8 +237,8 @@ class MemoryStore:
         attempt = self._transaction.attempt
         if attempt is None or self._transaction.is_open or not drafts:
             return
-        if self._before_store is not None:
-            attempt.prepare_admitted(drafts, self._before_store)
+        if self.before_store is not None:
+            attempt.prepare_admitted(drafts, self.before_store)
         attempt.prepare_documents(self.embedder.latest(), [draft.embedding_text for draft in drafts])
 
     @property

@@ -107,6 +107,8 @@ class StoredRecords(StoredRows):
     def _insert_passages(
         self, connection: Connection, passages: Sequence[tuple[AnyMemory, tuple[int, int], NewPassage]]
     ) -> list[Passage]:
+        if not passages:
+            return []
         return insert_passages(connection, passages, ids=self.database.next_passages(connection, len(passages)))
 
     def invalidate(self, *, scope: str, id: str, at: datetime, replaced_by: str | None = None) -> None:
@@ -356,8 +358,6 @@ def insert_passages(
         passages: Each with its memory, and the row ids of that memory's scope and of the memory itself.
         ids: Ids of the passages, from ``Database.next_passages``.
     """
-    if not passages:
-        return []
     vector, keyed = connection.dialect.vector, connection.dialect.keyed_by_scope
     scoped, about, contents = ("scope_id",) if keyed else (), [], []
     for id, (_, (scope_id, row), new) in zip(ids, passages, strict=True):  # noqa: A001
