@@ -105,7 +105,6 @@ _EDGES: Final = re.compile(r"^\W+|(?<!\W)\W+$")  # looked for from the first of 
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
 _UNMARKED: Final = re.compile(rf"(?<![\w'’-])(?:{'|'.join(UNMARKED)}|\A(?ai:{'|'.join(UNMARKED)}))(?![\w'’-])")
 """Contractions without their apostrophe; with a capital letter within, "Ive" is a name."""
-
 _DRAWN_OUT: Final = re.compile(r"([aeiouy])\1+$|([^\W\d_])\2{2,}")  # "heyy", "sooo"
 _CHAT_WORDS: Final = """
 aww bcp bravo brb hahaha impressive jaja jajaja k kk lmao lovely mdr noted np omg oof ouch so that there thx ty tysm yay
