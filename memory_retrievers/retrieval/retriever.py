@@ -189,20 +189,25 @@ class HybridRetriever:
     ) -> set[MemoryKey]:
         """Name what is newer than a memory above the floor and about the same: that one may hold no more."""
         from memory_retrievers.retrieval.relevance import holds_since, same_matter
-        from memory_retrievers.retrieval.trace import vectors_of  # numpy, which is loaded late
+        from memory_retrievers.retrieval.trace import low_cosines, vectors_of  # numpy, which is loaded late
 
         vectors: dict[int, Vector] = {}
         for kind, ranking in rankings.items():
             of_kind = [row for row, memory in memories.items() if memory.kind is kind]
             vectors |= vectors_of(of_kind, ranking.fused, self._store)
-        told = [(memory.key, holds_since(memory), vectors[row]) for row, memory in memories.items() if row in vectors]
-        known = [(at, vector) for key, at, vector in told if key in above]
-        least = same_matter(self._store.embedder.id)
+        told = [(memory, vectors[row]) for row, memory in memories.items() if row in vectors]
+        known = [(holds_since(memory), vector) for memory, vector in told if memory.key in above]
+        facts, embedder = rankings.get(Kind.SEMANTIC), self._store.embedder.id
+        lows = [0.0] * len(known) if facts is None else low_cosines([vector for _, vector in known], facts.fused)
 
-        def is_same(vector: Vector, other: Vector) -> bool:
-            return vector.shape == other.shape and float(vector @ other) >= least  # or it was embedded anew meanwhile
+        def is_newer(memory: AnyMemory, vector: Vector) -> bool:
+            for (then, other), low in zip(known, lows, strict=True):
+                least = same_matter(embedder, low=low if isinstance(memory, SemanticMemory) else 0.0)
+                if then < holds_since(memory) and vector.shape == other.shape and float(vector @ other) >= least:
+                    return True  # one of another shape was embedded anew meanwhile
+            return False
 
-        return {key for key, at, vector in told if any(then < at and is_same(vector, each) for then, each in known)}
+        return {memory.key for memory, vector in told if is_newer(memory, vector)}
 
     def explain(self, request: RetrievalRequest) -> ExplainedRetrieval:
         """Explain every stage of what a request returns."""

@@ -17,7 +17,15 @@ from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import StageScore
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
 from memory_retrievers.retrieval.ranking import FusedRanking, RankingByScore, Scored
-from memory_retrievers.retrieval.relevance import MOST_DEVIATIONS, Weights, coverages, falling, match, middle
+from memory_retrievers.retrieval.relevance import (
+    FEW_PASSAGES,
+    MOST_DEVIATIONS,
+    Weights,
+    coverages,
+    falling,
+    match,
+    middle,
+)
 from memory_retrievers.retrieval.times import dated
 
 if TYPE_CHECKING:
@@ -32,6 +40,8 @@ if TYPE_CHECKING:
 
 ANSWER_SHARE: Final = 0.6  # share of what a question is ahead of its answer that the answer gains
 QUESTION_DISCOUNT: Final = 0.05  # share of its score that a question loses where it is answered
+
+_SOME: Final = 500  # facts of a scope, evenly chosen, that tell which cosines are low there
 
 _ASKS: Final = re.compile(r"[?？؟][^.!?…。！？؟]*$")
 
@@ -56,6 +66,19 @@ def vectors_of(rows: Sequence[int], fused: FusedRanking, store: MemoryStore) -> 
     waiting = [(-turn.row, turn.embedded.vector) for turn in turns if turn.embedded is not None and -turn.row in best]
     stored = zip(*store.ledger.vectors([passage for passage in best if passage > 0]), strict=True)
     return {best[passage]: vector for passage, vector in (*waiting, *stored)}
+
+
+def low_cosines(vectors: Sequence[Vector], facts: FusedRanking) -> list[float]:
+    """Lower quartile of the cosines of each vector, shape (d,), with the facts of a scope; 0 where these are few.
+
+    Facts that all begin with the same name are near each other, whatever they are about. Messages are left out: a
+    question that is asked again and again may be most of them, and facts are known once.
+    """
+    snapshot = facts.scored.candidates.snapshot if isinstance(facts, RankingByScore) else None
+    if snapshot is None or len(snapshot) < FEW_PASSAGES:
+        return [0.0] * len(vectors)
+    some = snapshot.matrix[:: len(snapshot) // _SOME + 1]
+    return [float(np.quantile(some @ each, 0.25)) if each.shape == some[0].shape else 0.0 for each in vectors]
 
 
 @dataclass(frozen=True)

@@ -587,6 +587,23 @@ def test_a_fact_that_was_said_to_hold_no_more_is_not_recalled_alone(told):
     assert moved in [hit.memory.messages[0].content for hit in result.episodic]
 
 
+def test_facts_that_begin_with_the_same_name_are_not_for_that_alone_newer_ones_about_the_same():
+    museums = ("science", "railway", "art", "toy", "folk", "glass", "clock", "wine", "film", "war", "music", "design")
+    facts = [
+        "rides a red bike to work",
+        *(f"visited the {each} museum" for each in (*museums, "post", "city", "chess")),
+    ]
+    facts += ["has a sister named Ana", "likes tea", "is allergic to nuts", "sold the bike, the tram is faster"]
+    with AgentMemory.in_memory() as memory:
+        for day, fact in enumerate(facts, start=1):
+            memory.remember_fact(scope=SCOPE, fact=f"Alice {fact}", valid_at=f"2026-01-{day:02}")
+        asked = "What colour is Alice's bike?"
+        found_now = memory.retrieve(asked, scope=SCOPE, min_relevance="auto", record=False).semantic
+    told = [hit.memory.fact.removeprefix("Alice ") for hit in found_now]
+    assert {facts[0], facts[-1]} <= {*told}
+    assert len(told) < 10  # all, if every newer one were
+
+
 def test_what_is_always_known_brings_nothing_along(told):
     memory = told(*OTHERS, "My aunt sent walnuts again, a large parcel.")
     memory.remember_fact(
