@@ -15,6 +15,7 @@ Names load when first used, so that the retriever and the tools need ``langchain
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,8 @@ __all__ = [
 if not TYPE_CHECKING:  # ``import *`` asks for nothing that is not installed
     _needs = {"AgentMemoryMiddleware": "langchain", "ConversationMemory": "langchain_classic"}
     _needs["MemoryStoreAdapter"] = "langgraph"
-    __all__ = [name for name in __all__ if name not in _needs or find_spec(_needs[name])]
+    _there = {name for name, home in _needs.items() if sys.modules.get(home) or find_spec(home)}
+    __all__ = [name for name in __all__ if name not in _needs or name in _there]
 
 __getattr__ = lazy_names(
     __name__,

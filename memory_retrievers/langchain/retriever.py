@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -14,7 +14,6 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from memory_retrievers.errors import only_known
 from memory_retrievers.langchain.scope import ScopedByConfig, asked_in_run, zone_of
 from memory_retrievers.models import Category, DetailLevel, JsonObject
 from memory_retrievers.models.filters import Filters, MinRelevance, parse_moment
@@ -29,9 +28,6 @@ from memory_retrievers.text.analysis import estimate_tokens
 def _checked(where: JsonObject | None) -> JsonObject | None:
     Filters.parse({"where": where})  # refused when the retriever is made, and not at the first question
     return where
-
-
-OF_CALL: Final = ("k", "run_id")  # the second is LangChain's own
 
 
 class MemoryRetriever(ScopedByConfig, BaseRetriever):
@@ -97,7 +93,6 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
             ValidationError: The query is empty, ``k`` is below 1, or the scope is malformed.
         """
         # The base class keeps the configuration from _get_relevant_documents, so the scope is settled here.
-        only_known(kwargs, OF_CALL, of="the options of a call")
         return super().invoke(input, config, scope=self.scope_of(config), zone=zone_of(config), **kwargs)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: object) -> list[Document]:
@@ -108,7 +103,6 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
             config: As there.
             **kwargs: As there.
         """
-        only_known(kwargs, OF_CALL, of="the options of a call")
         return await super().ainvoke(input, config, scope=self.scope_of(config), zone=zone_of(config), **kwargs)
 
     def _get_relevant_documents(

@@ -259,16 +259,19 @@ class ConversationMemory(ValidatedModel, BaseMemory):
     def put_messages(self, messages: Iterable[AnyMessage]) -> None:
         """Add messages to the chat and to the long-term memory, and have due messages processed.
 
+        A ``Message`` keeps its time; all others are said now.
+
         Raises:
             ValidationError: One is no message; the chat is unchanged.
             ConfigurationError: The store cannot be opened from the path, or is read-only; the chat is unchanged.
             BackendError: The messages could not be stored; the chat is unchanged.
         """
-        memory, messages = self._long_term(), copies(read_messages(messages))
+        memory, given = self._long_term(), read_messages(messages)
+        messages = copies(given)
         with _registering:
             _chats[id(self)] = self
         with self._lock:
-            queued = queue_messages(memory, self.scope, [*self._asked, *messages], conversation=self.session_id)
+            queued = queue_messages(memory, self.scope, [*self._asked, *given], conversation=self.session_id)
             self.messages, self._asked = [*self.messages, *messages], []
         if any(message.role == MessageRole.USER for message in messages):
             self._recall.forget(self.scope)  # the same words once more are another turn

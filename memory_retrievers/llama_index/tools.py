@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Unpack
 
 from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
@@ -121,7 +121,7 @@ class MemoryToolSpec(BaseToolSpec):
 
     def _tool(self, spec: AnyTool, metadata: ToolMetadata | None) -> FunctionTool:
         def run(*first: object, **arguments: object) -> ToolOutput:
-            return self._run(spec, signature(run).bind_partial(*first).arguments | arguments)
+            return self._run(spec, parameters.bind_partial(*first).arguments | arguments)
 
         async def run_in_thread(*first: object, **arguments: object) -> ToolOutput:
             return await asyncio.to_thread(run, *first, **arguments)
@@ -130,7 +130,7 @@ class MemoryToolSpec(BaseToolSpec):
         if metadata.fn_schema is DefaultToolFnSchema:  # it takes an "input", which no tool of the registry has
             shown = spec.offered_arguments(allow_scopes=self._rules.allow_scopes, memory=self._memory)
             metadata = replace(metadata, name=metadata.name or spec.name, fn_schema=shown)
-        _show(run, metadata)
+        parameters = _show(run, metadata)  # by itself the function would keep itself, and the memory, alive
         # without the callback a FunctionTool takes what its function returns for the raw output alone
         return MemoryTool(fn=run, async_fn=run_in_thread, metadata=metadata, callback=lambda output: output)
 
@@ -148,14 +148,16 @@ class MemoryToolSpec(BaseToolSpec):
         )
 
 
-def _show(function: Callable[..., ToolOutput], metadata: ToolMetadata) -> None:
+def _show(function: Callable[..., ToolOutput], metadata: ToolMetadata) -> Signature:
     """Give a function the name, the arguments and the words of its tool: all of it that a ``CodeActAgent`` shows."""
     schema = metadata.get_parameters_dict()
     shown, required = schema.get("properties", {}), schema.get("required", ())
     defaults = {name: Parameter.empty if name in required else each.get("default") for name, each in shown.items()}
     ordered = sorted(defaults.items(), key=lambda each: each[0] not in required)  # as Python wants them
     arguments = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default) for name, default in ordered]
-    function.__signature__ = Signature(arguments)  # type: ignore[attr-defined]  # which inspect.signature looks for
+    parameters = Signature(arguments)
+    function.__signature__ = parameters  # type: ignore[attr-defined]  # which inspect.signature looks for
     told = [f"{name}: {each['description']}" for name, each in shown.items() if "description" in each]
     function.__name__ = function.__qualname__ = metadata.get_name()
     function.__doc__ = "\n".join([metadata.description, *told])
+    return parameters

@@ -92,12 +92,14 @@ def zone_of(zone: Zone) -> str | None:
     return zone() if callable(zone) else zone
 
 
-def spoken(messages: Sequence[ChatMessage]) -> list[Message]:
-    """Convert messages, without tool messages, instructions and empty messages."""
+def spoken(messages: Sequence[ChatMessage | Message]) -> list[Message]:
+    """Convert messages, without tool messages, instructions and empty messages; a ``Message`` keeps its time."""
     said: list[Message] = []
     for message in messages:
         try:
-            converted = None if message.role in INSTRUCTIONS else Message.from_llama_index(message)
+            converted = None if message.role in INSTRUCTIONS else Message.from_llama_index(_as_chat(message))
+            if converted is not None and isinstance(message, Message):
+                converted = converted.model_copy(update={"timestamp": message.timestamp})
         except ValidationError:
             _logger.warning("a message cannot be stored and is left out: it is too long")
         else:
@@ -126,7 +128,9 @@ def copies(messages: Iterable[ChatMessage | Message]) -> list[ChatMessage]:
     return [_as_chat(message).model_copy(deep=True) for message in messages]
 
 
-def queue_messages(memory: Memory, scope: str, messages: Sequence[ChatMessage], *, conversation: str | None) -> bool:
+def queue_messages(
+    memory: Memory, scope: str, messages: Sequence[ChatMessage | Message], *, conversation: str | None
+) -> bool:
     """Queue messages without tool messages, instructions and empty messages; return True if any were queued.
 
     A message that the user repeats before an answer, as after a failed model call, is queued once.

@@ -92,6 +92,8 @@ class ToolPolicy:
         fixed: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(ToolPolicy)}
         if self.root is None:
             fixed["root"] = scopes.parse(scope)
+        if self.sync_directory == "":
+            raise ConfigurationError("sync_directory is an empty text: name a directory, or leave it out")
         if self.sync_directory is not None:  # one policy may serve many users: none reads what another exports
             fixed["sync_directory"] = Path(self.sync_directory, _folder_of(scope) if self.root is None else "")
         return ToolContext(memory=memory, default_scope=scope, **fixed, **of_call)

@@ -60,6 +60,20 @@ print(*sorted(set(dir()) & set({adapter.__all__})))
     assert result.stdout.split() == [name for name in adapter.__all__ if name not in hidden], result.stderr
 
 
+def test_a_package_that_somebody_has_stood_in_for_counts_as_installed():
+    result = run(
+        """
+import sys
+from types import ModuleType
+sys.modules["langgraph"] = ModuleType("langgraph")
+from memory_retrievers.langchain import MemoryRetriever
+import memory_retrievers.langchain
+print("MemoryStoreAdapter" in memory_retrievers.langchain.__all__)
+"""
+    )
+    assert result.stdout.strip() == "True", result.stderr
+
+
 def test_without_langchain_core_the_error_names_the_command_that_mends_it():
     result = run(
         """

@@ -255,6 +255,16 @@ def test_tool_messages_instructions_and_empty_messages_stay_in_the_chat(chat, st
     assert stored("user/alice") == ["Look!", "Here."]
 
 
+def test_what_is_put_as_it_was_told_elsewhere_keeps_its_time(chat, memory):
+    chat.put_messages(
+        [Message(role="user", content="I sold the boat.", timestamp="2020-01-01T09:00:00Z"), assistant("Oh.")]
+    )
+    assert [message.timestamp.year == 2020 for message in memory.transcript("user/alice", chat.session_id)] == [
+        True,
+        False,
+    ]
+
+
 def test_an_image_is_told_as_one(chat, stored):
     chat.put(ChatMessage(role="user", blocks=[TextBlock(text="My garden:"), ImageBlock(image=b"\x89PNG")]))
     assert stored("user/alice") == ["My garden:\n[image]"]

@@ -1,6 +1,8 @@
 import copy
+import gc
 import json
 import pickle
+import weakref
 
 import pytest
 from blockbuster import BlockingError
@@ -267,7 +269,14 @@ def test_tools_that_only_read_can_be_chosen_in_a_word(memory):
 
 
 @pytest.mark.parametrize(
-    "rules", [{"root": "user/bob"}, {"kinds": "every"}, {"kinds": ["all"]}, {"response_format": "xml"}]
+    "rules",
+    [
+        {"root": "user/bob"},
+        {"kinds": "every"},
+        {"kinds": ["all"]},
+        {"response_format": "xml"},
+        {"sync_directory": ""},
+    ],
 )
 def test_rules_that_no_call_could_follow_are_refused_at_once(memory, rules):
     with pytest.raises(ConfigurationError):
@@ -342,6 +351,19 @@ def test_metadata_that_name_no_arguments_keep_those_of_the_tool(memory):
     assert recall.metadata.description == "Recall."
     assert recall.metadata.get_parameters_dict()["required"] == ["query"]
     assert "Bergen" in recall(query="Who?").content
+
+
+def test_a_memory_goes_with_the_last_of_its_tools():
+    memory = AgentMemory.in_memory(embedder=HashEmbedder())
+    tools, kept = tools_of(memory), weakref.ref(memory)
+    assert tools["retrieve_memory"].call("tea").is_error is False
+    gc.collect()
+    gc.disable()  # nothing waits for it
+    try:
+        del tools, memory
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 def test_an_unknown_option_is_refused_with_the_known_ones(memory):
