@@ -84,7 +84,8 @@ class RetrievalRequest:
                 the category unknown, as_of no moment, min_relevance not from 0 to 1, the conversation malformed, a
                 message none, the time zone unknown, or a filter cannot be used.
         """
-        only_known(options, SearchOptions.__optional_keys__, of="the options of a search")
+        if options.keys() - SearchOptions.__optional_keys__:
+            only_known(options, SearchOptions.__optional_keys__, of="the options of a search")
         limit = options.get("limit")
         joint = None if limit is None else parse_limit("limit", limit)
         most = MAX_FACTS if joint is None else joint  # neither kind alone can have more than both together

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Container, Mapping
-from contextvars import Context
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -75,7 +74,7 @@ class PendingReviewBuffer:
             if not waiting:
                 return
             try:
-                Context().run(self._store.add_pending_reviews, waiting)  # the request under way has not changed this
+                self._store.add_pending_reviews(waiting)
             except BackendError:
                 with self._lock:  # written with the next ones, once the store can be reached again
                     self._waiting = [*waiting, *self._waiting][-MOST_WAITING:]

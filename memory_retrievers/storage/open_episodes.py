@@ -19,6 +19,7 @@ from memory_retrievers.models import EpisodicMemory, Origin, SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.models.storage import PROBE, OpenMessage, QueuedMessage
 from memory_retrievers.text.analysis import analyze, one_line
+from memory_retrievers.text.languages import forget_words
 from memory_retrievers.text.passages import message_passage, said_terms, said_text
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ class OpenEpisodes:
         """Keep nothing of queues that are empty now: another process may have forgotten what was in them."""
         with self._lock:
             if self.kept.pop((scope, include_child_scopes), None) is not None:
-                self._ledger.snapshots.forget_words()
+                forget_words()  # and no question: more often they are empty since they became episodes
 
     def memories(self, episodes: Sequence[OpenEpisode]) -> list[EpisodicMemory | None]:
         """Open episodes as memories, in the order given; None where all that is seen of one is queued no more."""

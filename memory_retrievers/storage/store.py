@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import uuid_utils
 
 from memory_retrievers import fsrs
-from memory_retrievers.backends.sql.requests import under_way
+from memory_retrievers.backends.sql.requests import beside_request, under_way
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import (
     AnyMemory,
@@ -787,7 +787,7 @@ class MemoryStore:
 
     def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
         """Record retrievals for later review, without memories deleted and questions forgotten meanwhile."""
-        with self.ledger.transaction(*{review.scope for review in reviews}):
+        with beside_request(), self.ledger.transaction(*{review.scope for review in reviews}):
             since = {scope: self.ledger.events.unheard_since(scope) for scope in {review.scope for review in reviews}}
             reviews = [review for review in reviews if review.created_at >= (since[review.scope] or review.created_at)]
             there = self.ledger.present([key for review in reviews for key in review.memories])

@@ -295,6 +295,16 @@ def test_reviews_that_wait_to_be_written_do_not_note_a_forgetting_as_done(memory
     assert inside(memory).ledger.requests.find(noted.key) is None
 
 
+def test_what_has_expired_is_removed_without_noting_a_request_of_a_tool_as_done(memory, clock):
+    noted = requests.RequestUnderWay("ab" * 32, "request")
+    memory.remember_fact(scope="c9", fact="The kettle boils", id="kettle", expires_at=clock.now() + timedelta(hours=1))
+    clock.advance(days=1)
+    context = requests.under_way.set(noted)
+    memory.manager.attempt(lambda: None)
+    requests.under_way.reset(context)
+    assert inside(memory).ledger.requests.find(noted.key) is None
+
+
 async def test_what_fails_after_a_change_behind_the_end_of_its_server_may_be_tried_again(memory):
     begun, let, running = threading.Event(), threading.Event(), set()
     shared = SimpleNamespace(memory=memory, running=running, metrics=Metrics(), readiness=None, processing=None)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -99,6 +100,16 @@ class RequestUnderWay:
 
 under_way: Final[ContextVar[RequestUnderWay | None]] = ContextVar("memory_retrievers_request", default=None)
 """The request of this context, whose first change notes it."""
+
+
+@contextmanager
+def beside_request() -> Iterator[None]:
+    """Change what the request of this context did not ask for: it does not note it as done."""
+    token = under_way.set(None)
+    try:
+        yield
+    finally:
+        under_way.reset(token)
 
 
 def is_old(done: DoneRequest, *, at: float) -> bool:

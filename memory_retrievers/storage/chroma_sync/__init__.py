@@ -6,8 +6,10 @@ Collections are recognised by their methods alone; nothing here imports chromadb
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -263,12 +265,16 @@ class WriteThrough:
         self._collection = collection
         self._adoption = adoption
         self._writing = threading.Lock()
+        self._pause_until = -math.inf
 
     def attempt(self) -> None:
-        """Write waiting changes; failures are logged and retried later."""
+        """Write waiting changes; failures are logged and retried later, after as long as the failed attempt took."""
+        if (begun := time.monotonic()) < self._pause_until:
+            return
         try:
             self.flush()
         except BackendError as error:
+            self._pause_until = 2 * time.monotonic() - begun
             # without its message, in which Chroma may repeat a text
             problem = type(error.__cause__ or error).__name__
             _LOGGER.warning("changes wait in the store until the collection can be written again: %s", problem)

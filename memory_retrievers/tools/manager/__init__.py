@@ -13,7 +13,7 @@ from copy import copy
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from memory_retrievers.backends.sql.requests import under_way
+from memory_retrievers.backends.sql.requests import beside_request, under_way
 from memory_retrievers.errors import READ_ONLY, ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import (
     AnyMemory,
@@ -433,5 +433,6 @@ class MemoryManager:
             if last is not None and timedelta() <= now - last < interval:
                 return
             self._purged_at = now
-        self._store.remove_expired()
-        self._ledger.forget_audit(before=shifted(now, -timedelta(days=self.settings.audit_days)))
+        with beside_request():
+            self._store.remove_expired()
+            self._ledger.forget_audit(before=shifted(now, -timedelta(days=self.settings.audit_days)))

@@ -43,6 +43,29 @@ def rows_of(collection):
     }
 
 
+def test_a_collection_that_does_not_answer_is_not_waited_for_at_every_change(collection, adopt, monkeypatch):
+    cut = Interrupted(collection)
+    memory, now, tried = adopt(cut, write_through=True), [100.0], []
+
+    def metadata_of(*_):
+        now[0] += 30
+        tried.append(now[0])
+        raise BackendError("no answer")
+
+    monkeypatch.setattr("memory_retrievers.storage.chroma_sync.time.monotonic", lambda: now[0])
+    with monkeypatch.context() as patched:
+        patched.setattr("memory_retrievers.storage.chroma_sync.source.metadata_of", metadata_of)
+        for number in range(3):
+            memory.remember_fact(scope="user/a", fact=f"Emil sings {number}", id=f"new{number}")
+        assert len(tried) == 1
+        now[0] += 31
+        memory.forget("new0", scope="user/a")
+        assert len(tried) == 2
+    now[0] += 31
+    memory.forget("new1", scope="user/a")
+    assert "new2" in rows_of(collection)
+
+
 def test_what_is_remembered_updated_and_forgotten_reaches_the_collection(collection, adopt, texts):
     memory = adopt(collection, write_through=True)
     memory.remember_fact(scope="user/a", fact="Emil sings", id="new", metadata={"page": 1, "nested": {"a": 1}})
