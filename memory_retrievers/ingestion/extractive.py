@@ -338,8 +338,7 @@ def _is_date(phrase: str, beside: frozenset[str] = frozenset()) -> bool:
 
 def _headline(phrase: str) -> str:
     stripped = phrase.strip(_EDGES)
-    closing = ")" if len(stripped) < TITLE_LENGTH and re.search(r"\(\w[^()]*$", stripped) else ""  # none for ":("
-    return stripped[:1].upper() + stripped[1:] + closing
+    return stripped[:1].upper() + stripped[1:]
 
 
 def _is_phrase(text: str) -> bool:

@@ -103,8 +103,12 @@ _ASKS_FOR_ALL: Final = re.compile(
 _SMALL_TALK_CHARACTERS: Final = 60
 _EDGES: Final = re.compile(r"^\W+|(?<!\W)\W+$")  # looked for from the first of many marks alone
 _CONTRACTED: Final = re.compile(r"['’](?:s|d|m|ll|re|ve)$")
-_UNMARKED: Final = re.compile(rf"(?<![\w'’-])(?:{'|'.join(UNMARKED)}|\A(?ai:{'|'.join(UNMARKED)}))(?![\w'’-])")
-"""Contractions without their apostrophe; with a capital letter within, "Ive" is a name."""
+_TYPED: Final = "|".join(UNMARKED.keys() - {"arent", "cant", "hes", "ive", "theres", "wont"})  # these may be names
+_UNMARKED: Final = re.compile(
+    rf"(?<![\w'’./@:#-])(?:{_TYPED}|(?:^|(?<=[!?,] )|(?<=[\"“]))(?:{_TYPED.title()}))(?![\w'’@/:#-]|\.\w)", re.MULTILINE
+)
+"""Contractions without their apostrophe, which begin with a capital letter at the beginning of a sentence or a line."""
+
 _DRAWN_OUT: Final = re.compile(r"([aeiouy])\1+$|([^\W\d_])\2{2,}")  # "heyy", "sooo"
 _CHAT_WORDS: Final = """
 aww bcp bravo brb hahaha impressive jaja jajaja k kk lmao lovely mdr noted np omg oof ouch so that there thx ty tysm yay

@@ -228,7 +228,7 @@ def relevant(
         calibration: The floors.
     """
     request, question, is_auto = plan.request, plan.question, plan.request.min_relevance == "auto"
-    if is_auto and question.is_small_talk:
+    if is_auto and question.is_small_talk and not question.is_by_time:
         return set(), False
     of_time = _of_its_time((*semantic, *episodic), plan) if is_auto and question.is_by_time else set()
     share = OLDER if is_auto and not asks_for_list(question.text) else 0.0  # of an episode the question may be newer

@@ -60,7 +60,7 @@ def found(memory, query, **options):
 
 SMALL_TALK_ELSEWHERE = """nein danke|vielen Dank!|Guten Abend|ja, das ist gut|bis morgen|sí, por favor|muchas gracias|vale
 heyyy there|lol ok thx|k thanks|thanks sooo much|merci bcp|Ouch.|Bravo !|Danke, schönes Wochenende!|jaja vale|noted, thx
-Good evening, Jonah here!|Hi, this is Anna speaking|Hallo, Jonas hier|whats up|hows it going?|thats great, thanks|ive got it
+Good evening, Jonah here!|Hi, this is Anna speaking|Hallo, Jonas hier|whats up|hows it going?|thats great, thanks
 buenas noches|muy bien|oui, s'il te plaît|d'accord|non merci|à bientôt|c'est parfait|好的，谢谢！|早上好|明白了|はい、わかりました"""
 
 
@@ -73,6 +73,13 @@ def test_assent_and_thanks_in_other_languages_are_small_talk(said):
 def test_a_greeting_recalls_nothing_by_the_floor_of_the_embedder(memory, greeting):
     assert found(memory, greeting, min_relevance="auto") == ([], [])
     assert found(memory, greeting)[0]
+
+
+def test_what_was_said_today_is_no_small_talk():
+    with AgentMemory.in_memory() as memory:
+        memory.add_messages(SCOPE, [Message(role="user", content="The tiles for the stove have come.")])
+        memory.flush(SCOPE)
+        assert memory.retrieve("Did we talk today?", scope=SCOPE, min_relevance="auto", record=False).episodic
 
 
 def test_a_greeting_recalls_nothing_with_an_embedder_that_has_no_floor():
