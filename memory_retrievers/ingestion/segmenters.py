@@ -92,7 +92,6 @@ def _line(message: Message) -> str:
 
 _NO_BRACKETS = str.maketrans("[]", "()")
 
-
 SURPRISE: dict[SurpriseLevel, float] = {"low": 0.2, "high": 0.6, "extremely_high": 0.9}
 """The level a language model names → surprise (specification §2.12); only the last makes a key moment."""
 

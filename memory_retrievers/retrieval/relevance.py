@@ -116,9 +116,7 @@ _BUNDLED: Final = {
 }
 _SAME_MATTER: Final = {"all-MiniLM-L6-v2-int8": 0.35}
 """Cosine from which two passages are taken to be about the same: unrelated ones of one person have 0.1 to 0.3."""
-
-_ABOVE_LOW: Final = 0.15
-"""How far it is above a fact's low cosines at least: unrelated facts that begin with the same name have 0.3 to 0.5."""
+_ABOVE_LOW: Final = 0.15  # and so far above low ones: unrelated facts that begin with the same name have 0.3 to 0.5
 
 _FORMER_NUMBERS: Final = 7  # numbers of a calibration that was noted before it told whether a query is personal
 
@@ -138,10 +136,7 @@ def calibration_of(embedder_id: str, note: str | None = None) -> Mapping[Kind, C
 
 
 def same_matter(embedder_id: str, *, low: float) -> float:
-    """Cosine from which two passages are about the same; above any where nobody has measured it for an embedder.
-
-    ``low`` is what one of them has with those of other matters.
-    """
+    """Cosine from which two passages are about the same, if it is ``low`` otherwise; above any where nobody knows."""
     return max(_SAME_MATTER.get(embedder_id, math.inf), low + _ABOVE_LOW)
 
 

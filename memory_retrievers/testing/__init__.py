@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FixedClock", "HashEmbedder", "Inside", "ScriptedLanguageModel", "inside"]
 
-
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 

@@ -134,7 +134,6 @@ _CJK: Final = {
 CJK_WEEKDAYS: Final = _numbered("一 月\n二 火\n三 水\n四 木\n五 金\n六 土\n日 天")
 _CJK_SEASONS: Final = "春夏秋冬"
 
-
 WRITTEN_YEAR: Final = r"(?:19|20)\d\d"
 _LATIN: Final = frozenset(filter(str.isascii, UNITS))
 NUMBER: Final = rf"(\d{{1,3}}|{any_of(filter(str.isascii, NUMBERS))})"

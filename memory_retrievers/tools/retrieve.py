@@ -43,7 +43,6 @@ _Names: TypeAlias = Annotated[
     tuple[Annotated[str, at_most(LONGEST_ID, "A name")], ...], at_most(MOST_NAMES, "The list of names")
 ]
 
-
 Query = Annotated[
     str, Field(description="What to look for, as a question or a few words, in the language of the conversation.")
 ]

@@ -300,7 +300,6 @@ MESSAGE_SHOWN: Final = 20_000  # characters of a message that are shown
 _DECIMALS: Final = 6
 _DAY: Final = timedelta(days=1)
 
-
 _AS_STORED: Final = {"id", "scope", "tags", "origin", "created_at", "updated_at", "agent_id", "expires_at"}
 
 

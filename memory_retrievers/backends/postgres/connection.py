@@ -160,9 +160,7 @@ DIALECT: Final = Dialect(
     stacked=_stacked,
 )
 
-
 _ERRORS: Final = (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed, UnicodeEncodeError, OverflowError)
-
 
 _BOUNDED: Final = {
     "connect_timeout": 30,

@@ -116,7 +116,6 @@ DIALECT: Final = Dialect(
     stacked=_stacked,
 )
 
-
 SQLITE_ERRORS: Final = (sqlite3.Error, OverflowError, UnicodeEncodeError)
 """Numbers beyond 64 bits and lone surrogates are refused before SQLite sees them."""
 

@@ -17,7 +17,6 @@ from memory_retrievers.models import Draft, EpisodicMemory, JsonObject, Semantic
 
 SCOPE: Final = "user/ines"  # scope of the sample history
 
-
 QUESTIONS: Final = {
     "What caused E-4071?": (
         "Two searches in one: the words of the question find the number, its meaning finds what is like it."

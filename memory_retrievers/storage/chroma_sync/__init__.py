@@ -6,7 +6,6 @@ Collections are recognised by their methods alone; nothing here imports chromadb
 from __future__ import annotations
 
 import logging
-import math
 import re
 import threading
 import time
@@ -251,6 +250,7 @@ def _pages(collection: Collection, where: Where | None, progress: Progress | Non
 
 _LOGGER: Final = logging.getLogger("memory_retrievers")
 _NOT_READ_YET: Final = b""
+_SLOW: Final = 1.0  # seconds
 
 
 class WriteThrough:
@@ -265,16 +265,17 @@ class WriteThrough:
         self._collection = collection
         self._adoption = adoption
         self._writing = threading.Lock()
-        self._pause_until = -math.inf
+        self._pause_until = 0.0
 
     def attempt(self) -> None:
-        """Write waiting changes; failures are logged and retried later, after as long as the failed attempt took."""
+        """Write waiting changes; failures are logged and retried later, after as long as one took that took seconds."""
         if (begun := time.monotonic()) < self._pause_until:
             return
         try:
             self.flush()
         except BackendError as error:
-            self._pause_until = 2 * time.monotonic() - begun
+            if (took := time.monotonic() - begun) >= _SLOW:  # it does not answer: each change would wait as long
+                self._pause_until = begun + 2 * took
             # without its message, in which Chroma may repeat a text
             problem = type(error.__cause__ or error).__name__
             _LOGGER.warning("changes wait in the store until the collection can be written again: %s", problem)
