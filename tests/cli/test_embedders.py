@@ -103,10 +103,9 @@ def test_what_embeds_nothing_needs_no_embedder(foreign_store, run, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     run(*command, "--store", foreign_store)
 
-    assert "Ruth bought bees" in run(
-        *("retrieve", "bees", "--scope", "user/ruth/garden", "--store", foreign_store),
-        *("--embedder", HASHED, "--embedder-id", "a model of old"),
-    ) or command[0] == "forget-scope"  # fmt: skip
+    if command[0] != "forget-scope":  # else the scope is said to be empty
+        question = ("retrieve", "bees", "--scope", "user/ruth/garden", "--store", foreign_store)
+        assert "Ruth bought bees" in run(*question, "--embedder", HASHED, "--embedder-id", "a model of old")
 
 
 def test_what_embeds_names_the_embedder_it_misses(foreign_store, refused):

@@ -77,7 +77,7 @@ def test_who_has_a_snapshot_lets_go_of_the_words_that_another_process_has_forgot
         id = filled(memory, is_open=False)
         inside(memory).ledger.remove([MemoryKey(scope=SCOPE, id=id)])  # beside the store, as another process does
         deadline = time.monotonic() + PATIENCE
-        while looks_after < 1 and ADDRESS in kept_words(memory) and time.monotonic() < deadline:
+        while looks_after < 1 and "otterpin" in str(kept_words(memory)) and time.monotonic() < deadline:
             time.sleep(0.01)
         if looks_after > 1:
             memory.retrieve("milk", scope=SCOPE)
@@ -89,9 +89,7 @@ def test_who_searches_an_open_conversation_that_another_process_has_forgotten_le
         filled(memory, is_open=True)
         inside(memory).ledger.open_episodes.forget(SCOPE, None)
         memory.retrieve("milk", scope=SCOPE)
-        assert not {
-            word for word in kept_words(memory) if word.startswith("otterpin")
-        }  # questions are told in security
+        assert ADDRESS not in kept_words(memory)  # the question stays, as the page on security says
 
 
 def test_the_vectors_of_questions_stay_where_a_queue_has_become_an_episode(tmp_path):

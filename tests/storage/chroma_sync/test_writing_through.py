@@ -2,6 +2,7 @@
 
 import logging
 from threading import Thread
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -52,7 +53,8 @@ def test_a_collection_that_does_not_answer_is_not_waited_for_at_every_change(col
         tried.append(now[0])
         raise BackendError("no answer")
 
-    monkeypatch.setattr("memory_retrievers.storage.chroma_sync.time.monotonic", lambda: now[0])
+    # the clock of this module alone: others wait by it
+    monkeypatch.setattr("memory_retrievers.storage.chroma_sync.time", SimpleNamespace(monotonic=lambda: now[0]))
     with monkeypatch.context() as patched:
         patched.setattr("memory_retrievers.storage.chroma_sync.source.metadata_of", metadata_of)
         for number in range(3):
