@@ -152,7 +152,7 @@ class SQLFacts(Part):
             ).fetchall()
             former = connection.execute(
                 f"""{_CHAIN} SELECT m.id, {_FIELDS} FROM memories m JOIN fact_versions v ON v.memory = m.row
-                {connection.dialect.beside("v", "m")} WHERE m.{OF_SCOPE} AND m.id IN (SELECT id FROM after)""",
+                {self.dialect.beside("v", "m")} WHERE m.{OF_SCOPE} AND m.id IN (SELECT id FROM after) ORDER BY v.id""",
                 asked,
             ).fetchall()
         facts = {fact.id: fact for fact in map(memory_of, rows) if isinstance(fact, SemanticMemory)}
