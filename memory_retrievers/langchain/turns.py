@@ -36,9 +36,8 @@ RUN_NAME: Final = "AgentMemory"
 """Name of the retriever run in traces."""
 
 _INSTRUCTIONS = frozenset({"system", "developer"})
-_NOTIFICATIONS = frozenset(
-    {"lc_source", "deepagents_notification", "read_file_media_result"}
-)  # LangChain's, deepagents'
+# marks of LangChain and deepagents in messages that no user typed
+_NOTIFICATIONS = frozenset({"lc_source", "deepagents_notification", "read_file_media_result"})
 
 # notices of LangChain's middleware for failed or exhausted model calls
 _NOTICE: Final = re.compile(

@@ -281,7 +281,8 @@ class ConversationMemory(ValidatedModel, BaseMemory):
     def set(self, messages: Iterable[AnyMessage]) -> None:
         """Replace the chat, but not the long-term memory: callers that keep the chat set it again and again.
 
-        Messages of the user at its end are stored with the next messages that are put, such as the answer.
+        Messages of the user at its end are stored with the next messages that are put, such as the answer. Answers with
+        which a list of ``Message`` begins, as a cut transcript may, are left out.
         """
         with self._lock:
             self.messages = copies(as_chat(messages, name="messages"))
