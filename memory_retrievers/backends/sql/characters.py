@@ -26,10 +26,8 @@ class SQLCharacters(Part):
 
     def all(self, scope: str) -> list[CharacterState]:
         """List the scope's characters, in the order in which they were first stored."""
-        found = self.query(
-            f"SELECT name, known_events, state FROM characters WHERE {OF_SCOPE} ORDER BY row", {"scope": scope}
-        )
-        return [_decode(scope, *row) for row in found]
+        with self.database.read() as connection:
+            return [each.state for each in read_all(Whole.of(connection, scope))]
 
     def put(self, scope: str, states: Sequence[CharacterState]) -> None:
         """Store states, replacing those of the same name; other characters are left as they are."""

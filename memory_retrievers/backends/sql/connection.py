@@ -254,11 +254,16 @@ class Part:
 
 
 class Whole(NamedTuple):
-    """Scopes of which everything is read, for an export."""
+    """Scopes of which all records of some kind are read: those of an export, or a single one."""
 
     connection: Connection  # the connection to read from
     scopes: str  # query of the row ids of the scopes
     values: Mapping[str, object]  # its parameters
+
+    @classmethod
+    def of(cls, connection: Connection, scope: str) -> Whole:
+        """Read from a single scope."""
+        return cls(connection, "SELECT id FROM scopes WHERE scope = :scope", {"scope": scope})
 
     def execute(self, sql: str) -> Cursor:
         """Run a statement with these parameters."""

@@ -15,7 +15,6 @@ from memory_retrievers.backends.sql.rows import BELOW, COLUMNS, UNREADABLE, belo
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models import Kind
 from memory_retrievers.models.contents import Contents, StoredMemory, StoredQueue
-from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import NewPassage
 
 PAGE: Final = 256  # memories in a page
@@ -84,7 +83,7 @@ def read_contents(connection: Connection, scope: str | None) -> Contents:
         counts={name: int(one(connection, counting, whole.values)) for name, counting in counted.items()},
         memories=_memories(whole),
         versions=facts.read_all_versions(whole),
-        pending_reviews=_reviews(whole),
+        pending_reviews=removal.read(whole),
         review_jobs=conversations.read_review_jobs(whole),
         queues=_queues(whole),
         associations=management.read_all_associations(whole),
@@ -134,14 +133,6 @@ def _rows_in_order(whole: Whole) -> Iterator[int]:
         each = [connection.execute(f"{in_order}'{kind}' ORDER BY created_at, id", (scope_id,)) for kind in Kind]
         for _, _, row in heapq.merge(*each):
             yield int(row)
-
-
-def _reviews(whole: Whole) -> Iterator[PendingReview]:
-    found = whole.execute(
-        f"""SELECT s.scope, r.query, r.memories, r.created_at FROM scopes s JOIN pending_reviews r ON r.scope_id = s.id
-        WHERE s.id IN ({_SCOPES}) AND r.job IS NULL ORDER BY s.scope, r.created_at, r.id"""
-    )
-    return (removal.decode(*row) for row in found)
 
 
 def _queues(whole: Whole) -> Iterator[StoredQueue]:

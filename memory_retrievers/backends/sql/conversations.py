@@ -311,9 +311,8 @@ class SQLConversations(Part):
 
     def review_jobs(self, scope: str) -> list[ReviewJob]:
         """List the scope's review jobs, oldest first."""
-        of_scope = "SELECT id FROM scopes WHERE scope = :scope"
         with self.database.read(snapshot=True) as connection:
-            return list(read_review_jobs(Whole(connection, of_scope, {"scope": scope})))
+            return list(read_review_jobs(Whole.of(connection, scope)))
 
     def restore_review_job(self, job: ReviewJob) -> None:
         """Restore a review job as it was exported from another store."""
@@ -390,7 +389,7 @@ def read_review_jobs(whole: Whole) -> Iterator[ReviewJob]:
                 scope=scope,
                 reviewed_at=moment(reviewed_at),
                 conversation=decode_messages(conversation),
-                reviews=tuple(removal.read(whole.connection, scope, job=job)),
+                reviews=tuple(removal.read(whole, job=job)),
             )
         yield read
 

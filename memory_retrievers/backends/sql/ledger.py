@@ -11,7 +11,7 @@ import numpy as np
 from memory_retrievers.backends.sql import contents, removal, sync, verification
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.characters import SQLCharacters
-from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Part, scope_id_of
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Part, Whole, scope_id_of
 from memory_retrievers.backends.sql.conversations import DROP_EMPTY_QUEUES, FREE, SQLConversations
 from memory_retrievers.backends.sql.events import SQLEvents
 from memory_retrievers.backends.sql.facts import SQLFacts
@@ -146,7 +146,7 @@ class SQLLedger(StoredRecords, StoredPassages):
     def pending_reviews(self, scope: str) -> list[PendingReview]:
         """List the scope's pending reviews, oldest first."""
         with self.database.read() as connection:
-            return removal.read(connection, scope)
+            return list(removal.read(Whole.of(connection, scope)))
 
     @contextmanager
     def contents(self, scope: str | None = None) -> Iterator[Contents]:

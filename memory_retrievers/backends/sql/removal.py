@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
 from memory_retrievers.backends.sql import characters, events
-from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, ids_by_scope, one
+from memory_retrievers.backends.sql.connection import Connection, Whole, ids_by_scope, one
 from memory_retrievers.backends.sql.rows import BELOW, below, encode_json, encode_time, readable
 from memory_retrievers.models import MemoryKey, scopes
 from memory_retrievers.models.fields import moment
@@ -55,34 +55,18 @@ def insert(
     )
 
 
-def read(connection: Connection, scope: str, *, job: int | None = None) -> list[PendingReview]:
-    """List the scope's reviews, oldest first.
-
-    Args:
-        connection: The connection to read from.
-        scope: The scope.
-        job: Id of the review job they belong to; None lists those that belong to none.
-    """
-    of_job = "job IS NULL" if job is None else "job = :job"
-    rows = connection.execute(
-        f"""SELECT query, memories, created_at FROM pending_reviews
-        WHERE {OF_SCOPE} AND {of_job} ORDER BY created_at, id""",
-        {"scope": scope, "job": job},
-    ).fetchall()
-    return [decode(scope, *row) for row in rows]
-
-
-def decode(scope: str, query: str, memories: str, created_at: int) -> PendingReview:
-    """Decode the row of a review.
-
-    Args:
-        scope: Scope of the review.
-        query: Its query.
-        memories: JSON list of its memories.
-        created_at: Microseconds since 1970.
-    """
-    with readable(f"what waits for review in scope {scope!r}"):
-        return PendingReview(scope=scope, query=query, memories=_decode(memories), created_at=moment(created_at))
+def read(whole: Whole, *, job: int | None = None) -> Iterator[PendingReview]:
+    """Read the reviews of the scopes that belong to a review job, or to none, by scope, oldest first."""
+    rows = whole.connection.execute(
+        f"""SELECT s.scope, r.query, r.memories, r.created_at FROM scopes s JOIN pending_reviews r ON r.scope_id = s.id
+        WHERE s.id IN ({whole.scopes}) AND {"r.job IS NULL" if job is None else "r.job = :job"}
+        ORDER BY s.scope, r.created_at, r.id""",
+        {**whole.values, "job": job},
+    )
+    for scope, query, memories, created_at in rows:
+        with readable(f"what waits for review in scope {scope!r}"):
+            review = PendingReview(scope=scope, query=query, memories=_decode(memories), created_at=moment(created_at))
+        yield review
 
 
 def strike_out(connection: Connection, scope: str, is_gone: Callable[[MemoryKey], bool]) -> None:
