@@ -259,7 +259,7 @@ class StoreEmbedder:
 
     def note_relevance(self, note: str) -> None:
         """Note the relevance that was calibrated for the store's vectors; it is not read for another embedder's."""
-        with self._ledger.transaction():
+        with self._ledger.database.write():
             self._ledger.write_notes({_relevance_key(self._ledger.notes()): note})
 
     def admits(self, embedder: ProbedEmbedder, *, can_wait: bool = False) -> bool:
@@ -282,7 +282,7 @@ class StoreEmbedder:
         ``take_over`` puts these in the place of the old; it, and then this, gives False if that cannot be done yet.
         """
         with contextlib.ExitStack() as held:
-            with self._ledger.transaction():
+            with self._ledger.database.write():
                 held.enter_context(self._lock)  # not before: who has the transaction may ask for the embedder in it
                 if not take_over():
                     return False

@@ -72,7 +72,7 @@ def _move(store: MemoryStore, new: ProbedEmbedder, progress: Progress | None) ->
 
 def _begin_or_go_on(store: MemoryStore, new: ProbedEmbedder) -> None:
     new_vectors = store.ledger.new_vectors
-    with store.ledger.transaction():
+    with store.ledger.database.write():
         label = new_vectors.label()
         before = None if label is None else Fingerprint.noted(json.loads(label))
         if before is None or before.embedder_id != new.embedder.id or not before.has_vectors_like(new.fingerprint):
@@ -238,7 +238,7 @@ class MissingTokens:
             embedder = self._store.embedder.current()
             texts, scopes = texts_of(self._store, page)
             made = embedder.embed_passages(list(texts.values()))
-            with ledger.transaction(*scopes):
+            with ledger.database.write(*scopes):
                 if self._store.embedder.admits(embedder):  # else the store has just moved to another one
                     kept = zip(texts, made, strict=True)
                     ledger.keep_tokens(

@@ -101,7 +101,7 @@ def _require_importable(source: SQLLedger, progress: Progress | None) -> None:
 
 def _begin_or_go_on(target: SQLLedger, contents: Contents) -> str:
     """Reject an unsuitable target, or record the migration in it; returns the note that was there."""
-    with target.transaction():
+    with target.database.write():
         state = _state(target, contents)
         if not state:
             embedder = Fingerprint.noted(contents.notes)

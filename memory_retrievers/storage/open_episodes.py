@@ -247,7 +247,7 @@ class OpenEpisodes:
 
     def forget(self, id: str, *, scope: str) -> None:
         """Delete the queued messages of an open episode; whoever is about to make an episode of them stores nothing."""
-        with self._ledger.transaction(scope):
+        with self._ledger.database.write(scope):
             first = self._conversation(id, scope=scope)[0]
             self._ledger.open_episodes.forget(scope, first.conversation)
         self.clear()
@@ -297,7 +297,7 @@ class OpenEpisodes:
             scopes = sorted({each.scope for each in messages})
             for at in range(0, len(scopes), EMBEDDED_TOGETHER):
                 part = scopes[at : at + EMBEDDED_TOGETHER]
-                with self._ledger.transaction(*part):
+                with self._ledger.database.write(*part):
                     if not self._embedder.admits(embedder):
                         break
                     found = {each.row: made[each.row] for each in messages if each.scope in part}

@@ -190,7 +190,7 @@ class MemoryStore:
         if self._transaction.is_open:
             deleted_before = len(self._transaction.deleted)
             try:
-                with self.ledger.transaction(*within):
+                with self.ledger.database.write(*within):
                     yield
             except BaseException:
                 del self._transaction.deleted[deleted_before:]  # what it deleted is there again
@@ -198,7 +198,7 @@ class MemoryStore:
             return
         self._transaction.is_open, is_done = True, False
         try:
-            with self.ledger.transaction(*within):
+            with self.ledger.database.write(*within):
                 yield
             if len(within) == 1:
                 self.ledger.snapshots.grow(within[0])
@@ -787,7 +787,7 @@ class MemoryStore:
 
     def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:
         """Record retrievals for later review, without memories deleted and questions forgotten meanwhile."""
-        with beside_request(), self.ledger.transaction(*{review.scope for review in reviews}):
+        with beside_request(), self.ledger.database.write(*{review.scope for review in reviews}):
             since = {scope: self.ledger.events.unheard_since(scope) for scope in {review.scope for review in reviews}}
             reviews = [review for review in reviews if review.created_at >= (since[review.scope] or review.created_at)]
             there = self.ledger.present([key for review in reviews for key in review.memories])

@@ -89,7 +89,7 @@ def judge(memory, model):
         judge=LanguageModelJudge(model),
         settings=ReviewSettings(),
     )  # fmt: skip
-    with inside(memory).ledger.transaction():
+    with inside(memory).ledger.database.write():
         apply(inside(memory).store, changes, reviewed_at=at, min_days=1)
 
 

@@ -61,7 +61,7 @@ def test_a_scope_too_large_for_a_snapshot_is_read_in_pieces(ledger, index, monke
 def test_invalidated_facts_are_not_found(ledger, index):
     ids = _store(ledger, 500)
     assert _found(index) == ids
-    with ledger.transaction():
+    with ledger.database.write():
         for n in range(490):
             ledger.invalidate(scope=SCOPE, id=f"f{n}", at=NOW)
     assert _found(index) == ids[490:]

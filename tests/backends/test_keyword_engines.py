@@ -66,7 +66,7 @@ class TestRankBM25KeywordIndex(KeywordIndexContract):
 
 
 def _store(ledger, index, memories):
-    with ledger.transaction():
+    with ledger.database.write():
         passages = add(ledger, memories)
         index.add(passages)
     return [passage.id for passage in passages]
@@ -211,7 +211,7 @@ def test_a_passage_whose_postings_are_being_removed_is_read_from_its_text(ledger
     monkeypatch.setattr(snapshots, "_FEW", 0)
     index = PostingsKeywordIndex(ledger, **DEFAULT)
     ids = _store(ledger, index, [fact("f1", "tea"), fact("f2", "milk")])
-    with suppress(ZeroDivisionError), ledger.transaction():
+    with suppress(ZeroDivisionError), ledger.database.write():
         index.remove(ledger.passages_of(SCOPE, id="f1"))
         index.search(["tea"], facts_in(), limit=10)
         raise ZeroDivisionError
@@ -223,7 +223,7 @@ def test_a_memory_that_comes_from_another_scope_is_counted_in_its_place(ledger):
     moved = _store(ledger, index, [fact("f1", "tea milk", scope="user/2")])
     ids = _store(ledger, index, [fact("f2", "tea")])
     assert index.statistics(["milk"], facts_in()).frequencies == {"milk": 0}
-    with ledger.transaction():
+    with ledger.database.write():
         passages = ledger.passages_of("user/2", id="f1")
         index.remove(passages)
         ledger.management.move([MemoryKey(scope="user/2", id="f1")], target_scope=SCOPE)
@@ -263,7 +263,7 @@ def test_postings_of_a_wide_scope_go_on_in_another_volume_and_are_found_and_forg
             kinds.update(ledger.column("SELECT DISTINCT kind FROM postings"))
 
         def forget(some):
-            with ledger.transaction():
+            with ledger.database.write():
                 for each in some:
                     index.remove(ledger.passages_of(each.scope, id=each.id))
                     ledger.remove([each.key])

@@ -70,7 +70,7 @@ def test_a_snapshot_catches_up_by_what_others_have_changed(ledger, ledgers, monk
         other.remove([MemoryKey(scope=SCOPE, id="f3")])
         assert len(ledger.snapshots.of(facts_in())) == 2
         assert [each["memories"] for each in asked] == [[third.memory]] * 3
-        with other.transaction():
+        with other.database.write():
             add(other, [fact(f"m{each}") for each in range(2_400)])  # too many to name
         assert kept() < 2_400
         assert len(ledger.snapshots.of(facts_in())) == 2_402
@@ -83,7 +83,7 @@ def test_a_snapshot_catches_up_by_what_others_have_changed(ledger, ledgers, monk
 
 def test_a_transaction_that_postgresql_has_undone_does_not_pass_for_written(ledger):
     def goes_on_after_an_error(result):
-        with ledger.transaction("user/1"):
+        with ledger.database.write("user/1"):
             add(ledger, [fact("f1")])
             with ledger.database.read() as connection, suppress(psycopg.Error):
                 result(connection.execute("SELECT 1 / 0"))
@@ -234,7 +234,7 @@ def test_what_many_users_have_just_said_is_embedded_while_others_write(postgres_
     ):
         for number in range(100):
             memory.add_messages(f"user/{number}", [Message(role="user", content=f"I am number {number}.")])
-        with inside(other).ledger.transaction("elsewhere"):
+        with inside(other).ledger.database.write("elsewhere"):
             inside(memory).pipeline.embed_open()
         assert inside(memory).ledger.open_episodes.unembedded(after=0, limit=1) == []
 
@@ -278,7 +278,7 @@ def test_damage_is_named_and_a_keyword_index_mended(postgres_url, statement, pro
 
 
 def test_a_transaction_raises_the_version_of_a_scope_once(ledger):
-    with ledger.transaction("user/1"):
+    with ledger.database.write("user/1"):
         add(ledger, [fact("f1"), fact("f2")])
         add(ledger, [fact("f3")])
     assert _version(ledger) <= 1
@@ -302,7 +302,7 @@ def test_what_waits_for_a_round_trip_is_undone_with_what_fails_and_can_be_writte
 
     def fails(number, *, within):
         with (
-            ledger.transaction() if within else nullcontext(),
+            ledger.database.write() if within else nullcontext(),
             pytest.raises(ValidationError, match="division by zero"),
         ):
             put(number, fails=True)

@@ -42,7 +42,7 @@ def held(ledger, *scopes):
     entered, leave = threading.Event(), threading.Event()
 
     def hold():
-        with ledger.transaction(*scopes):
+        with ledger.database.write(*scopes):
             entered.set()
             assert leave.wait(2 * PATIENCE)
 
@@ -76,7 +76,7 @@ def waits(somebody_waits):
         through = threading.Event()
 
         def enter():
-            with ledger.transaction(*scopes):
+            with ledger.database.write(*scopes):
                 through.set()
 
         threads.append(threading.Thread(target=enter))
@@ -129,7 +129,7 @@ def test_what_a_transaction_reads_of_its_scope_nobody_changes_until_it_has_writt
 
     def count_up(ledger):
         for _ in range(10):
-            with ledger.transaction("a"):
+            with ledger.database.write("a"):
                 number = ledger.conversations.state("a").messages
                 message = Message(role="user", content=str(number), timestamp=NOW)
                 ledger.conversations.append("a", [QueuedMessage(id=str(number), message=message)], at=NOW)
@@ -146,7 +146,7 @@ def test_transactions_of_any_scopes_in_any_order_never_wait_for_each_other_in_a_
         choice = random.Random(seed)
         for _ in range(25):
             some = choice.sample(names, choice.randint(0, 4))
-            with choice.choice(ledgers).transaction(*some):
+            with choice.choice(ledgers).database.write(*some):
                 time.sleep(choice.random() / 500)
         return True
 
@@ -157,11 +157,11 @@ def test_transactions_of_any_scopes_in_any_order_never_wait_for_each_other_in_a_
 def test_a_scope_that_a_transaction_did_not_name_is_not_changed_in_it(ledgers):
     ledger = ledgers[0]
     message = QueuedMessage(id="q1", message=Message(role="user", content="hi", timestamp=NOW))
-    with ledger.transaction("a"):
+    with ledger.database.write("a"):
         with pytest.raises(ConfigurationError, match="may only change the scopes that it was begun for"):
             ledger.conversations.append("b", [message], at=NOW)
         ledger.conversations.append("a", [message], at=NOW)
-    with ledger.transaction():
+    with ledger.database.write():
         ledger.conversations.append("c", [message], at=NOW)
     assert ledger.conversations.scopes() == ["a", "c"]
 
@@ -223,7 +223,7 @@ def test_a_memory_that_is_moved_while_a_tool_waits_for_its_turn_is_found_where_i
         AgentMemory.connect(postgres_url, embedder=HashEmbedder()) as other,
         ThreadPoolExecutor(1) as threads,
     ):
-        with inside(other).ledger.transaction():
+        with inside(other).ledger.database.write():
             calling = threads.submit(ann.call, name, arguments)
             until(somebody_waits, "the wait")
             assert not calling.done()

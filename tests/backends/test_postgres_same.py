@@ -83,7 +83,7 @@ def url(directory, postgres_server):
             AgentMemory.connect(url, **parts) as postgres,
         ):
             store = inside(postgres).store
-            with inside(disk).ledger.contents() as contents, store.ledger.transaction():
+            with inside(disk).ledger.contents() as contents, store.ledger.database.write():
                 store.ledger.write_notes(contents.notes)
                 for stored in contents.memories:
                     store.keyword.add(store.ledger.add([stored.memory], [stored.passages]))

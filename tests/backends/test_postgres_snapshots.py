@@ -44,7 +44,7 @@ def test_a_transaction_asks_for_a_state_once_until_it_writes_and_keeps_what_it_l
 def test_a_transaction_keeps_nothing_of_a_scope_that_others_may_write_to_meanwhile(server):
     with server.lent() as url, closing(SQLLedger(Database(url))) as ledger:
         add(ledger, [fact("f1"), fact("elsewhere", scope="user/2")])
-        with ledger.transaction(SCOPE):
+        with ledger.database.write(SCOPE):
             assert len(ledger.snapshots.of(facts_in())) == len(ledger.snapshots.of(facts_in("user/2"))) == 1
         assert [*ledger.snapshots.held()] == [SCOPE]
 

@@ -497,7 +497,7 @@ def test_what_another_connection_writes_is_seen_and_nothing_else_is_read(ledger,
 def test_what_a_transaction_sees_before_it_is_undone_is_not_kept(ledger):
     (first,) = add(ledger, [fact("f1")])
     assert ledger.snapshots.of(facts_in()).ids.tolist() == [first.id]
-    with suppress(ZeroDivisionError), ledger.transaction():
+    with suppress(ZeroDivisionError), ledger.database.write():
         (undone,) = add(ledger, [fact("f2")])
         assert ledger.snapshots.of(facts_in()).ids.tolist() == [first.id, undone.id]
         raise ZeroDivisionError
@@ -511,11 +511,11 @@ def reads_in_a_transaction(ledger, monkeypatch):
     asked, ask = [], snapshots._versions_of
     monkeypatch.setattr(snapshots, "_versions_of", lambda *given: (asked.append(given[1].scope), ask(*given))[1])
     (first,) = add(ledger, [fact("f1")])
-    with suppress(ZeroDivisionError), ledger.transaction(SCOPE):
+    with suppress(ZeroDivisionError), ledger.database.write(SCOPE):
         seen = ledger.snapshots.of(facts_in())
         assert ledger.snapshots.of(facts_in()) is seen
         assert asked == [SCOPE]
-        with suppress(KeyError), ledger.transaction(SCOPE):
+        with suppress(KeyError), ledger.database.write(SCOPE):
             (undone,) = add(ledger, [fact("f2")])
             assert ledger.snapshots.of(facts_in()).ids.tolist() == [first.id, undone.id]
             raise KeyError
@@ -573,7 +573,7 @@ def test_nothing_that_may_be_undone_or_was_forgotten_meanwhile_stands_behind_wha
     ledger.snapshots.of(facts_in())
     add(ledger, [fact("grows")])
     ledger.snapshots.of(facts_in())  # its arrays have room now
-    with suppress(ZeroDivisionError), ledger.transaction():
+    with suppress(ZeroDivisionError), ledger.database.write():
         add(ledger, [fact("undone")])
         assert len(ledger.snapshots.of(facts_in())) == 10
         raise ZeroDivisionError
@@ -802,7 +802,7 @@ class TestChangedSince:
         ledger.invalidate(scope=SCOPE, id="f1", at=NOW)
         assert told(ledger, known) == {first.memory, second.memory}
         assert told(ledger, {}) == {first.memory, second.memory, other.memory}  # scopes that are new
-        with suppress(ZeroDivisionError), ledger.transaction():
+        with suppress(ZeroDivisionError), ledger.database.write():
             (undone,) = add(ledger, [fact("f3")])
             assert told(ledger, known) == {first.memory, second.memory, undone.memory}
             raise ZeroDivisionError

@@ -127,7 +127,7 @@ def test_a_closed_store_is_one_file_and_its_checksum_and_opens_with_everything_i
 def test_a_second_opener_sees_what_the_first_committed_and_no_more(path, on_disk):
     add(on_disk, [fact("f1")])
     second = SQLLedger(Database(path))
-    with on_disk.transaction():
+    with on_disk.database.write():
         add(on_disk, [fact("f2")])
         assert second.get(scope=SCOPE, id="f1") == fact("f1")
         assert second.get(scope=SCOPE, id="f2") is None
@@ -199,7 +199,7 @@ def test_tables_are_not_changed_under_a_process_of_an_older_version(path, monkey
 def test_who_waits_too_long_for_its_turn_is_told_who_writes(path, on_disk, monkeypatch):
     second = SQLLedger(Database(path))
     monkeypatch.setattr(processes, "PATIENCE", 0.01)
-    with on_disk.transaction():
+    with on_disk.database.write():
         add(on_disk, [fact("f1")])
         with ThreadPoolExecutor(1) as thread, pytest.raises(StoreLockedError, match=rf"process {os.getpid()} for more"):
             thread.submit(add, second, [fact("f2")]).result(PATIENCE)
@@ -367,7 +367,7 @@ def test_an_interrupt_of_a_transaction_is_raised_as_it_is_and_leaves_none_behind
     execute = connection.Connection.execute
     with monkeypatch.context() as pressed:
         pressed.setattr(connection.Connection, "execute", interrupted)
-        with pytest.raises(KeyboardInterrupt), on_disk.transaction(), on_disk.database.write():
+        with pytest.raises(KeyboardInterrupt), on_disk.database.write(), on_disk.database.write():
             add(on_disk, [fact("f1")])
     add(on_disk, [fact("f2")])
     assert len(on_disk.eligible(facts_in())) == 1
@@ -387,7 +387,7 @@ def test_an_interrupt_at_the_end_of_a_transaction_that_is_caught_in_the_one_arou
         monkeypatch.setattr(connection.Connection, "execute", interrupted)
 
     execute = connection.Connection.execute
-    with on_disk.transaction(), on_disk.transaction():
+    with on_disk.database.write(), on_disk.database.write():
         add(on_disk, [fact("f1")])
         with pytest.raises(KeyboardInterrupt), on_disk.database.write():
             add_then_press()

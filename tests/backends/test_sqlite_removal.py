@@ -43,7 +43,7 @@ def index(ledger):
 
 
 def _store(ledger, index, memories):
-    with ledger.transaction():
+    with ledger.database.write():
         passages = add(ledger, memories)
         index.add(passages)
     return passages
@@ -62,7 +62,7 @@ def test_after_the_last_memory_every_table_is_empty(ledger, index):
     _store(ledger, index, [fact("f1"), fact("f2", "...")])
     ledger.add_pending_reviews([review(ids=["f1"])])
     for id in ("f1", "f2"):
-        with ledger.transaction():
+        with ledger.database.write():
             index.remove(ledger.passages_of(SCOPE, id=id))
             ledger.remove([MemoryKey(scope=SCOPE, id=id)])
     assert set(_rows(ledger).values()) == {0}
@@ -110,7 +110,7 @@ def test_a_purge_beside_a_reader_says_so_and_a_later_one_succeeds(ledger):
 
 
 def test_a_purge_inside_a_transaction_is_refused(ledger):
-    with pytest.raises(ConfigurationError, match="inside a transaction"), ledger.transaction():
+    with pytest.raises(ConfigurationError, match="inside a transaction"), ledger.database.write():
         ledger.purge()
 
 
@@ -183,7 +183,7 @@ def test_a_forgotten_scope_leaves_its_name_its_ids_and_its_words_in_no_table(led
     before = _places_of(ledger, "camel")
     assert _places_of(ledger, GONE) == {*before, ("scopes", "scope")}
     rows = _rows(ledger, all_tables=True)
-    with ledger.transaction():
+    with ledger.database.write():
         index.remove(ledger.passages_of("user/zebra"))
         ledger.remove_scope("user/zebra", include_child_scopes=True)
     assert _places_of(ledger, GONE) == set()
@@ -195,7 +195,7 @@ def test_a_forgotten_scope_leaves_its_name_its_ids_and_its_words_in_no_table(led
 def test_a_forgotten_memory_leaves_its_id_and_its_words_in_no_table(ledger, index):
     _fill_every_table(ledger, index, scope="user/a", id="zebra", word="zebra")
     for id in ("zebra", "zebra-fact"):
-        with ledger.transaction():
+        with ledger.database.write():
             index.remove(ledger.passages_of("user/a", id=id))
             ledger.remove([MemoryKey(scope="user/a", id=id)])
     # what was said stays: messages that are still to become memories

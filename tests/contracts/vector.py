@@ -261,7 +261,7 @@ class VectorIndexContract:
         vectors, query = _signs(generator, 1_000), _signs(generator, 1)[0]
         ids = _store_facts(ledger, vectors)
         assert _same(_search(index, query, limit=5), _first(_brute_force(ids, vectors, query), 5))
-        with ledger.transaction():
+        with ledger.database.write():
             for n in range(990):
                 ledger.invalidate(scope=SCOPE, id=f"f{n}", at=NOW)
         for _ in range(2):
@@ -269,7 +269,7 @@ class VectorIndexContract:
 
     def test_a_failed_transaction_leaves_no_trace(self, ledger: SQLLedger, index: ExactVectorIndex) -> None:
         def store_and_fail() -> None:
-            with ledger.transaction():
+            with ledger.database.write():
                 _store_facts(ledger, _at(0, 0))
                 assert len(_found(index)) == 3
                 raise ZeroDivisionError

@@ -178,7 +178,7 @@ def test_nor_of_one_in_a_transaction_that_has_not_locked_its_scope(filled, monke
     with (
         ThreadPoolExecutor(1) as writer,
         statements(filled, monkeypatch, lambda: writer.submit(update).result() if others_write else None) as said,
-        ledger.transaction("somebody/else"),
+        ledger.database.write("somebody/else"),
     ):
         assert all_of(filled) == there
     assert len(said) > MOST

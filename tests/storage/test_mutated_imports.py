@@ -35,7 +35,7 @@ def exported(tmp_path_factory):
         assert memory.pending_reviews("user/a")  # they are filed when somebody looks
         inside(memory).ledger.conversations.take_reviews("user/a", conversation=said, at=inside(memory).store.now())
         memory.retrieve("moved to Lyon", scope="user/a")
-        with inside(memory).ledger.transaction():
+        with inside(memory).ledger.database.write():
             ends = [MemoryKey(scope="user/a", id=each) for each in ("e1", "f1")]
             now = inside(memory).store.now()
             inside(memory).ledger.management.associate(

@@ -36,16 +36,16 @@ from memory_retrievers.testing import HashEmbedder, inside
 with AgentMemory.open(sys.argv[1], embedder=HashEmbedder()) as memory:
     store, is_moving = inside(memory).store, threading.Event()
     new = store.embedder.current()
-    begin = store.ledger.transaction
+    begin = store.ledger.database.write
     def begin_noted(*scopes):
         is_moving.set()
         return begin(*scopes)
     move = threading.Thread(target=store.embedder.replace, args=(new, lambda: False))
     with store.transaction():
-        store.ledger.transaction = begin_noted
+        store.ledger.database.write = begin_noted
         move.start()
         is_moving.wait()  # and from here on for the end of this transaction
-        store.ledger.transaction = begin
+        store.ledger.database.write = begin
         for fact in ("the first that has vectors", "another after it"):
             memory.remember_fact(scope="c1", fact=fact)
     move.join()

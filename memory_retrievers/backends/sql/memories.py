@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cache, partial
 from typing import Any, Final, TypeVar
@@ -82,10 +81,6 @@ class StoredRecords(StoredRows):
         """Return those of the keys that memories have, whatever their state."""
         with self.database.read() as connection:
             return {*places_of(connection, keys)}
-
-    def transaction(self, *scopes: str) -> AbstractContextManager[object]:
-        """Run all writes inside atomically, as ``Database.write`` does; they are durable once the outermost ends."""
-        return self.database.write(*scopes)
 
     def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
         """Store memories, each with its passages.

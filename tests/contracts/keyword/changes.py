@@ -51,7 +51,7 @@ class KeywordChangeContract:
 
     def test_a_failed_transaction_leaves_no_trace(self, ledger: SQLLedger, index: PostingsKeywordIndex) -> None:
         def store_and_fail() -> None:
-            with ledger.transaction():
+            with ledger.database.write():
                 store_facts(ledger, index, ["tea tea", "lemon"])
                 assert len(search(index, "tea")) == 2
                 raise ZeroDivisionError
@@ -88,7 +88,7 @@ class KeywordChangeContract:
 
     def test_a_removal_that_fails_is_undone(self, ledger: SQLLedger, index: PostingsKeywordIndex) -> None:
         def remove_and_fail() -> None:
-            with ledger.transaction():
+            with ledger.database.write():
                 index.remove(ledger.passages_of(SCOPE))
                 ledger.remove_scope(SCOPE, include_child_scopes=True)
                 raise ZeroDivisionError

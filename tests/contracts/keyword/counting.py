@@ -147,7 +147,7 @@ class CountingContract:
         self, ledger: SQLLedger, index: PostingsKeywordIndex
     ) -> None:
         def store_and_fail() -> None:
-            with ledger.transaction():
+            with ledger.database.write():
                 ids = store_facts(ledger, index, ["tea milk"])
                 _tells(index, facts_in(), ["tea", "tea milk"], ids, ["tea milk"])
                 raise ZeroDivisionError
@@ -161,7 +161,7 @@ class CountingContract:
 
     def test_a_removal_that_is_undone_counts_again(self, ledger: SQLLedger, index: PostingsKeywordIndex) -> None:
         def remove_and_fail() -> None:
-            with ledger.transaction():
+            with ledger.database.write():
                 index.remove(ledger.passages_of(SCOPE))
                 index.statistics(_TERMS, facts_in())
                 ledger.remove_scope(SCOPE, include_child_scopes=True)
@@ -177,7 +177,7 @@ class CountingContract:
 def _store_with_turns(ledger: SQLLedger, index: PostingsKeywordIndex, whole: str, turns: Sequence[str]) -> list[int]:
     """Store an episode with its messages, and give the ids of the passages: the whole first."""
     parts = [("episodic", whole), *((f"turn {place}", text) for place, text in enumerate(turns))]
-    with ledger.transaction():
+    with ledger.database.write():
         new = [NewPassage(part=part, text=text, vector=_NO_VECTOR) for part, text in parts]
         passages = ledger.add([episode("e1", whole)], [new])
         index.add(passages)

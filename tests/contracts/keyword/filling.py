@@ -26,7 +26,7 @@ queries_of_words = st.lists(st.sampled_from(_WORDS), min_size=1, max_size=4).map
 
 def store(ledger: SQLLedger, index: PostingsKeywordIndex, memories: Sequence[AnyMemory]) -> list[int]:
     """Store memories in both, and give the ids of their passages."""
-    with ledger.transaction():
+    with ledger.database.write():
         passages = add(ledger, memories)
         index.add(passages)
     return [passage.id for passage in passages]
@@ -42,7 +42,7 @@ def store_facts(
 
 def remove(ledger: SQLLedger, index: PostingsKeywordIndex, scope: str, id: str) -> None:
     """Remove a memory from both."""
-    with ledger.transaction():
+    with ledger.database.write():
         passages = ledger.passages_of(scope, id=id)
         index.remove(passages)
         ledger.remove([MemoryKey(scope=scope, id=id)])

@@ -65,7 +65,7 @@ class MatchingContract:
         self, ledger: SQLLedger, index: PostingsKeywordIndex
     ) -> None:
         turns = [NewPassage(part=f"turn {n}", text=text, vector=_NO_VECTOR) for n, text in enumerate(["tea", "tea"])]
-        with ledger.transaction():
+        with ledger.database.write():
             index.add(ledger.add([episode("e1"), episode("e2")], [turns, turns[:1]]))
         hits = index.search(["tea"], replace(episodes_in(), every_passage=True), limit=10)
         owner = ledger.owners(hits.passages)

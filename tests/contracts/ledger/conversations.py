@@ -138,7 +138,7 @@ class ConversationsContract:
         _claim(ledger)
 
         def fail() -> None:
-            with ledger.transaction():
+            with ledger.database.write():
                 assert ledger.conversations.drain(SCOPE, lease="mine", messages=_ids(ledger), previous_summary=None)
                 add(ledger, [episode("e1"), episode("e1")])
 

@@ -107,7 +107,7 @@ class EventContract:
         add(ledger, [fact("f1")])
 
         def fails() -> None:
-            with ledger.transaction(SCOPE):
+            with ledger.database.write(SCOPE):
                 ledger.events.note([_KEY], MemoryEventType.CREATED, at=NOW)
                 raise ZeroDivisionError
 

@@ -100,7 +100,7 @@ class NewVectorsContract:
         ledger.new_vectors.keep([passage.id], _new(1))
 
         def take_over_and_fail() -> None:
-            with ledger.transaction():
+            with ledger.database.write():
                 ledger.new_vectors.take_over()
                 assert ledger.vectors([passage.id])[1].tolist() == [[1.0, 2.0]]
                 raise RuntimeError

@@ -155,7 +155,7 @@ class OutboxContract:
         _begun(ledger)
 
         def fail() -> None:
-            with ledger.transaction():
+            with ledger.database.write():
                 add(ledger, [fact("g")])
                 ledger.remove([MemoryKey(scope=SCOPE, id="f0")])
                 add(ledger, [fact("f2")])

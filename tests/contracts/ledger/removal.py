@@ -88,7 +88,7 @@ class RemovalContract:
         else:
             ledger.conversations.take_reviews("user", conversation=[said.message], at=NOW)
             (job,) = ledger.conversations.review_jobs("user")
-            with ledger.transaction("user", SCOPE):
+            with ledger.database.write("user", SCOPE):
                 assert ledger.conversations.finish_review_job(job.id)
         assert _names(ledger) == (["user/10"] if last == "review" else [SCOPE, "user/10"])
 
@@ -166,7 +166,7 @@ class RemovalContract:
 
     def test_a_removal_that_fails_is_undone(self, ledger: SQLLedger) -> None:
         def remove_and_fail() -> None:
-            with ledger.transaction():
+            with ledger.database.write():
                 ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
                 ledger.remove_scope("other", include_child_scopes=True)
                 raise ZeroDivisionError

@@ -97,7 +97,7 @@ class SceneContract:
 
     def test_characters_are_kept_with_what_else_a_transaction_writes_or_not_at_all(self, ledger: SQLLedger) -> None:
         def put_and_fail() -> None:
-            with ledger.transaction():
+            with ledger.database.write():
                 add(ledger, [scene("e1")])
                 ledger.characters.put(SCOPE, [_knowing("Zoe", "e1")])
                 raise ZeroDivisionError

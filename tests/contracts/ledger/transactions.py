@@ -64,7 +64,7 @@ class _Interruption(Exception):  # noqa: N818 - it stands for any exception
 
 def _fail_after_writing(ledger: SQLLedger) -> None:
     """Write in every way there is, then raise."""
-    with ledger.transaction():
+    with ledger.database.write():
         written = add(ledger, [fact("new"), episode("new", scope="new")])
         ledger.invalidate(scope=SCOPE, id="old", at=NOW)
         ledger.write_notes({"new": "note"})
@@ -87,7 +87,7 @@ class TransactionContract:
     """All or nothing, in one thread and in many, until the end."""
 
     def test_what_a_transaction_wrote_is_kept(self, ledger: SQLLedger) -> None:
-        with ledger.transaction():
+        with ledger.database.write():
             add(ledger, [fact("f1")])
             ledger.write_notes({"name": "value"})
         assert ledger.get(scope=SCOPE, id="f1") == fact("f1")
@@ -106,15 +106,15 @@ class TransactionContract:
         assert _holds_only(ledger, "new")
 
     def test_a_transaction_sees_its_own_writes(self, ledger: SQLLedger) -> None:
-        with ledger.transaction():
+        with ledger.database.write():
             (passage,) = add(ledger, [fact("f1")])
             assert ledger.get(scope=SCOPE, id="f1") == fact("f1")
             assert ledger.eligible(facts_in()) == [passage.id]
 
     def test_a_transaction_inside_another_joins_it(self, ledger: SQLLedger) -> None:
         def write_in_layers() -> None:
-            with ledger.transaction():
-                with ledger.transaction():
+            with ledger.database.write():
+                with ledger.database.write():
                     add(ledger, [fact("inner")])
                 add(ledger, [fact("outer")])
                 raise _Interruption
@@ -124,7 +124,7 @@ class TransactionContract:
         assert ledger.scopes() == []
 
     def test_a_failed_transaction_inside_another_leaves_the_others_writes(self, ledger: SQLLedger) -> None:
-        with ledger.transaction():
+        with ledger.database.write():
             add(ledger, [fact("old")])
             with pytest.raises(_Interruption):
                 _fail_after_writing(ledger)
@@ -132,13 +132,13 @@ class TransactionContract:
 
     def test_a_failed_transaction_undoes_those_that_had_joined_it(self, ledger: SQLLedger) -> None:
         def write_in_layers() -> None:
-            with ledger.transaction():
+            with ledger.database.write():
                 add(ledger, [fact("first")])
                 with pytest.raises(_Interruption):
                     _fail_after_writing(ledger)
                 raise _Interruption
 
-        with ledger.transaction():
+        with ledger.database.write():
             add(ledger, [fact("old")])
             with pytest.raises(_Interruption):
                 write_in_layers()
@@ -163,7 +163,7 @@ class TransactionContract:
         assert ledger.scopes() == []
 
     def test_a_refused_batch_leaves_the_rest_of_its_transaction(self, ledger: SQLLedger) -> None:
-        with ledger.transaction():
+        with ledger.database.write():
             add(ledger, [fact("old")])
             with pytest.raises(ValidationError):
                 add(ledger, [fact("new"), fact("old")])
@@ -193,7 +193,7 @@ class TransactionContract:
                 if number % 2:
                     assert len(ledger.eligible(facts_in())) % 2 == 0
                     continue
-                with ledger.transaction():
+                with ledger.database.write():
                     add(ledger, [fact(f"{number}-{n}-first")])
                     add(ledger, [fact(f"{number}-{n}-second")])
 
@@ -225,5 +225,5 @@ class TransactionContract:
 
     def test_a_closed_ledger_begins_no_transaction(self, ledger: SQLLedger) -> None:
         ledger.close()
-        with pytest.raises(MemoryRetrieversError), ledger.transaction():
+        with pytest.raises(MemoryRetrieversError), ledger.database.write():
             pass

@@ -155,7 +155,7 @@ class TurnContract:
 
     def test_what_a_transaction_has_written_is_in_its_layout_and_gone_when_it_fails(self, ledger: SQLLedger) -> None:
         kept = _add(ledger, episode("e1"), [_turn(0)])
-        with suppress(ZeroDivisionError), ledger.transaction():
+        with suppress(ZeroDivisionError), ledger.database.write():
             _add(ledger, episode("e2"), [_turn(0)])
             assert len(ledger.layout(_EVERY).passages) == 4
             raise ZeroDivisionError

@@ -80,7 +80,7 @@ def run(memory, clock):
             judge=judge or LanguageModelJudge(model),
             settings=settings or ReviewSettings(),
         )
-        with inside(memory).ledger.transaction():
+        with inside(memory).ledger.database.write():
             return written(memory, changes, at or clock.now(), settings or ReviewSettings()), model
 
     return run
@@ -301,7 +301,7 @@ class TestWriting:
         changes = prepared(memory, clock)
 
         def killed():
-            with inside(memory).ledger.transaction():
+            with inside(memory).ledger.database.write():
                 written(memory, changes, clock.now())
                 raise KeyboardInterrupt
 
