@@ -10,7 +10,7 @@ from typing import Final
 
 from memory_retrievers.backends.postgres import guards
 from memory_retrievers.backends.postgres.guards import GUARDS, ITEM_VALUE, NOTING, TRIGGERS, numbered_by_the_store
-from memory_retrievers.backends.sql import columns_in
+from memory_retrievers.backends.sql import ITEM_INDEXES, columns_in
 
 PARTITIONS: Final = 8
 """Of every table that holds what scopes hold. A query that knows no scope looks into each of them."""
@@ -68,12 +68,9 @@ _BY_SCOPE: Final = {
         row bigint {_ROW},
         {_COLUMNS["queued_messages"]},
         PRIMARY KEY (scope_id, row)""",
-    # Who works on a scope's queue holds its fence: a token, the number of messages it covers, and since when.
     "queues": f"""
         scope_id bigint PRIMARY KEY REFERENCES scopes (id) ON DELETE CASCADE,
-        fence {_TEXT},
-        fenced_messages bigint,
-        fenced_at bigint,
+        {_COLUMNS["queues"]},
         window_doubled boolean NOT NULL DEFAULT FALSE,
         previous_summary {_TEXT}""",
     "review_jobs": f"""
@@ -151,10 +148,7 @@ _TABLES: Final = (
         id bigint {_ROW} PRIMARY KEY, scope {_TEXT} NOT NULL UNIQUE, version bigint DEFAULT 0, raised_in xid8)""",
     "CREATE SEQUENCE memory_rows",
     "CREATE SEQUENCE passage_ids",
-    # How far a vector index outside the database has been fed: every passage up to the mark, but for what the outbox
-    # lists. What lies between the mark and `claimed` is on its way there. Without a generation there is no such index.
-    f"""CREATE TABLE projection (
-        id bigint PRIMARY KEY CHECK (id = 1), generation {_TEXT}, mark bigint NOT NULL, claimed bigint NOT NULL)""",
+    f"CREATE TABLE projection ({_COLUMNS['projection']})",
     "INSERT INTO projection VALUES (1, NULL, 0, 0)",
     f"CREATE TABLE outbox (id bigint {_ROW} PRIMARY KEY, passage bigint NOT NULL)",
     "CREATE INDEX outbox_by_passage ON outbox (passage)",
@@ -265,14 +259,7 @@ _TOKENS: Final = (
 )
 
 _ITEMS: Final = (
-    # The items of a LangGraph store as they are browsed: of each scope those that were put last.
-    """CREATE INDEX items_by_time ON memories (scope_id, updated_at DESC, id)
-        WHERE origin = 'store' AND kind = 'semantic' AND invalid_at IS NULL""",
-    # What a model should always know of a scope, however many other facts it holds.
-    """CREATE INDEX facts_of_profile ON memories (scope_id, category, created_at DESC, id)
-        WHERE kind = 'semantic' AND invalid_at IS NULL AND category IN ('guideline', 'identity', 'preference')""",
-    """CREATE INDEX pinned_facts ON memories (scope_id, created_at DESC, id)
-        WHERE kind = 'semantic' AND importance_pinned AND importance >= 0.5""",
+    *ITEM_INDEXES,
     f"ALTER TABLE memories ADD COLUMN {ITEM_VALUE}",
     *guards.unsampled(guards.ITEMS),
 )

@@ -1,7 +1,7 @@
 """The ledger in SQL, shared by all databases; what differs between them is in a dialect.
 
-The columns that a table has in every database are here; keys and references differ. Like a released migration, what
-is here is never edited: a new column is a new migration.
+The columns and indexes that a table has in every database are here; keys and references differ. Like a released
+migration, what is here is never edited: a new column is a new migration.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ _COLUMNS: Final = {
     # Messages wait here, in the order they came, until they are part of an episode.
     "queued_messages": """
         id TEXT NOT NULL, role TEXT NOT NULL, content TEXT NOT NULL, timestamp INTEGER NOT NULL""",
+    # Who works on a queue holds its fence: a token, the number of messages it covers, and since when.
+    "queues": "fence TEXT, fenced_messages INTEGER, fenced_at INTEGER",
+    # How far a vector index outside the database has been fed: every passage up to the mark, but for what the outbox
+    # lists. What lies between the mark and `claimed` is on its way there. Without a generation there is no such index.
+    "projection": """
+        id INTEGER PRIMARY KEY CHECK (id = 1), generation TEXT, mark INTEGER NOT NULL, claimed INTEGER NOT NULL""",
     # A conversation by which retrievals are to be judged: the pending reviews that name the job.
     "review_jobs": "reviewed_at INTEGER NOT NULL, conversation TEXT NOT NULL",
     "pending_reviews": "query TEXT NOT NULL, memories TEXT NOT NULL, created_at INTEGER NOT NULL",
@@ -62,3 +68,15 @@ def columns_in(types: dict[str, str]) -> dict[str, str]:
         table: _TYPE.sub(lambda name: types.get(name[0], name[0]), columns.strip())
         for table, columns in _COLUMNS.items()
     }
+
+
+ITEM_INDEXES: Final = (
+    # The items of a LangGraph store as they are browsed: of each scope those that were put last.
+    """CREATE INDEX items_by_time ON memories (scope_id, updated_at DESC, id)
+        WHERE origin = 'store' AND kind = 'semantic' AND invalid_at IS NULL""",
+    # What a model should always know of a scope, however many other facts it holds.
+    """CREATE INDEX facts_of_profile ON memories (scope_id, category, created_at DESC, id)
+        WHERE kind = 'semantic' AND invalid_at IS NULL AND category IN ('guideline', 'identity', 'preference')""",
+    """CREATE INDEX pinned_facts ON memories (scope_id, created_at DESC, id)
+        WHERE kind = 'semantic' AND importance_pinned AND importance >= 0.5""",
+)

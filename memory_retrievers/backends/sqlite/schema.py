@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from memory_retrievers.backends.sql import columns_in
+from memory_retrievers.backends.sql import ITEM_INDEXES, columns_in
 from memory_retrievers.errors import ConfigurationError
 
 _COLUMNS: Final = columns_in({"BOOLEAN": "INTEGER"})
@@ -56,14 +56,7 @@ _FIRST: Final = (
 _WRITES_THROUGH: Final = "(SELECT json_extract(value, '$.write_through') FROM notes WHERE name = 'adoption')"
 
 _PROJECTION: Final = (
-    # How far a vector index outside this file has been fed: every passage up to the mark, but for what the outbox
-    # lists. What lies between the mark and `claimed` is on its way there. Without a generation there is no such index.
-    """CREATE TABLE projection (
-        id INTEGER PRIMARY KEY CHECK (id = 1),
-        generation TEXT,
-        mark INTEGER NOT NULL,
-        claimed INTEGER NOT NULL
-    )""",
+    f"CREATE TABLE projection ({_COLUMNS['projection']})",
     "INSERT INTO projection VALUES (1, NULL, 0, 0)",
     "CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, passage INTEGER NOT NULL)",
     """CREATE TRIGGER projected_passage_removed AFTER DELETE ON passages
@@ -108,12 +101,9 @@ _CONVERSATIONS: Final = (
         scope_id INTEGER NOT NULL REFERENCES scopes (id),
         {_COLUMNS["queued_messages"]}
     )""",
-    # Who works on a scope's queue holds its fence: a token, the number of messages it covers, and since when.
-    """CREATE TABLE queues (
+    f"""CREATE TABLE queues (
         scope_id INTEGER PRIMARY KEY REFERENCES scopes (id) ON DELETE CASCADE,
-        fence TEXT,
-        fenced_messages INTEGER,
-        fenced_at INTEGER,
+        {_COLUMNS["queues"]},
         window_doubled INTEGER NOT NULL DEFAULT 0,
         previous_summary TEXT
     )""",
@@ -191,12 +181,10 @@ _KEYED_CONVERSATIONS: Final = (
     "DROP TRIGGER IF EXISTS summary_removed",
     "DROP TRIGGER IF EXISTS summary_changed",
     "ALTER TABLE queues RENAME TO queues_of_scopes",
-    """CREATE TABLE queues (
+    f"""CREATE TABLE queues (
         scope_id INTEGER NOT NULL REFERENCES scopes (id) ON DELETE CASCADE,
         conversation TEXT NOT NULL,
-        fence TEXT,
-        fenced_messages INTEGER,
-        fenced_at INTEGER,
+        {_COLUMNS["queues"]},
         heard_at INTEGER NOT NULL,
         window_doubled INTEGER NOT NULL DEFAULT 0,
         previous_summary TEXT,
@@ -280,17 +268,6 @@ _TOKENS: Final = tuple(
     for table in ("passage_contents", "new_vectors", "queued_messages")
 )
 
-_ITEMS: Final = (
-    # The items of a LangGraph store as they are browsed: of each scope those that were put last.
-    """CREATE INDEX items_by_time ON memories (scope_id, updated_at DESC, id)
-        WHERE origin = 'store' AND kind = 'semantic' AND invalid_at IS NULL""",
-    # What a model should always know of a scope, however many other facts it holds.
-    """CREATE INDEX facts_of_profile ON memories (scope_id, category, created_at DESC, id)
-        WHERE kind = 'semantic' AND invalid_at IS NULL AND category IN ('guideline', 'identity', 'preference')""",
-    """CREATE INDEX pinned_facts ON memories (scope_id, created_at DESC, id)
-        WHERE kind = 'semantic' AND importance_pinned AND importance >= 0.5""",
-)
-
 _EVENTS: Final = (
     f"""CREATE TABLE events (
         id INTEGER PRIMARY KEY,
@@ -319,7 +296,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FACTS,
     _CHANGES,
     _TOKENS,
-    _ITEMS,
+    ITEM_INDEXES,
     _EVENTS,
     _VOLUMES,
 )
