@@ -13,9 +13,9 @@ from memory_retrievers.models.filters import equal
 from memory_retrievers.models.management import AssociationType, FoundMemory, MemoryFilter
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE
 from memory_retrievers.tools.arguments import ManagementArguments, MemoryId, within
-from memory_retrievers.tools.responses import association_level, complete, preview, respond, rounded, text_of
+from memory_retrievers.tools.responses import association_level, complete, preview, rounded, text_of
 from memory_retrievers.tools.store import MIN_SEMANTIC_COSINE
-from memory_retrievers.tools.tool import ToolContext, ToolOutput
+from memory_retrievers.tools.tool import Answer, ToolContext
 
 MIN_STRENGTH: Final = 0.1  # what holds two memories together must be stronger than this
 
@@ -118,13 +118,11 @@ class DiscoverAssociationsArguments(ManagementArguments):
     similarity_threshold: Annotated[float, *within(0.0, 1.0, "How similar a memory must at least be, 0 to 1.")] = 0.1
 
 
-def memory_discover_associations(context: ToolContext, arguments: DiscoverAssociationsArguments) -> ToolOutput:
+def memory_discover_associations(context: ToolContext, arguments: DiscoverAssociationsArguments) -> Answer:
     """List the memories that one is near to, anywhere within the root (specification §4.3); nothing is written."""
     source = context.find(arguments.memory_id)
     found, strategy = _neighbours(context, source, limit=arguments.limit, threshold=arguments.similarity_threshold)
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, "association_count": len(found)},
         {"associations": [_discovered(hit) for hit in found]},
         lambda: {

@@ -26,9 +26,9 @@ from memory_retrievers.models.management import Change
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.storage.tracing import advance
 from memory_retrievers.tools.arguments import LONGEST_ID, ArgumentsT, ManagementArguments, one_of, without
-from memory_retrievers.tools.responses import complete, respond
+from memory_retrievers.tools.responses import complete
 from memory_retrievers.tools.store import Stored, StoreItem, auto_associate, check_known, draft_of, store_one
-from memory_retrievers.tools.tool import ToolContext, ToolOutput
+from memory_retrievers.tools.tool import Answer, ToolContext
 from memory_retrievers.tools.update import UpdateItem, change_of
 
 
@@ -170,7 +170,7 @@ class _Wanted(NamedTuple):
 _Done: TypeAlias = tuple[int, Stored]  # the place of an item in the batch, and its outcome
 
 
-def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArguments) -> ToolOutput:
+def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArguments) -> Answer:
     """Store many memories (specification §3.6) in one transaction, embedded in batches unless duplicates matter.
 
     Raises:
@@ -193,7 +193,7 @@ def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArgument
     with batch.kept(manager.transaction(*{each.draft.scope for each in wanted})):
         _put(context, wanted, batch)
     # 3. answer
-    return _stored(context, arguments, batch)
+    return _stored(context, batch)
 
 
 def _put(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_Done]) -> None:
@@ -237,7 +237,7 @@ def _put_singly(context: ToolContext, wanted: Sequence[_Wanted], batch: Batch[_D
             batch.fail(each.place, error)
 
 
-def _stored(context: ToolContext, arguments: MemoryBatchStoreArguments, batch: Batch[_Done]) -> ToolOutput:
+def _stored(context: ToolContext, batch: Batch[_Done]) -> Answer:
     new = [stored for _, stored in batch.done if stored.memory.duplicate_of is None]
     known = [{"index": at, "duplicate_of": each.memory.id} for at, each in batch.done if each.memory.duplicate_of]
     answer: JsonObject = {
@@ -248,12 +248,9 @@ def _stored(context: ToolContext, arguments: MemoryBatchStoreArguments, batch: B
     }
     if known:
         answer["duplicates"] = known
-    return respond(
-        context,
-        arguments,
+    return Answer(
         answer,
-        {},
-        lambda: {"memory_objects": [complete(context, stored.memory, linked=stored.associations) for stored in new]},
+        full=lambda: {"memory_objects": [complete(context, each.memory, linked=each.associations) for each in new]},
         plain=answer,
     )
 
@@ -269,7 +266,7 @@ class MemoryBatchUpdateArguments(ManagementArguments):
     on_error: OnError = WhatNext.ROLLBACK
 
 
-def memory_batch_update(context: ToolContext, arguments: MemoryBatchUpdateArguments) -> ToolOutput:
+def memory_batch_update(context: ToolContext, arguments: MemoryBatchUpdateArguments) -> Answer:
     """Change many memories (specification §3.6) in one transaction; their new texts are embedded in batches.
 
     Raises:
@@ -280,7 +277,7 @@ def memory_batch_update(context: ToolContext, arguments: MemoryBatchUpdateArgume
     batch: Batch[AnyMemory] = Batch(on_error=arguments.on_error)
     with batch.kept(manager.transaction_for(lambda: _named(context, arguments.updates), scope=context.scope)):
         _update(context, arguments.updates, batch)
-    return _updated(context, arguments, batch)
+    return _updated(context, batch)
 
 
 def _named(context: ToolContext, updates: Sequence[object]) -> list[AnyMemory]:
@@ -315,18 +312,15 @@ def _update(context: ToolContext, updates: Sequence[object], batch: Batch[AnyMem
         write_waiting()
 
 
-def _updated(context: ToolContext, arguments: MemoryBatchUpdateArguments, batch: Batch[AnyMemory]) -> ToolOutput:
+def _updated(context: ToolContext, batch: Batch[AnyMemory]) -> Answer:
     answer = {
         "success": not batch.errors,
         "updated_count": len(batch.done),
         "updated_ids": [memory.id for memory in batch.done],
         "errors": batch.errors,
     }
-    return respond(
-        context,
-        arguments,
+    return Answer(
         answer,
-        {},
-        lambda: {"memory_objects": [complete(context, memory) for memory in batch.done]},
+        full=lambda: {"memory_objects": [complete(context, memory) for memory in batch.done]},
         plain=answer,
     )

@@ -41,11 +41,10 @@ from memory_retrievers.tools.responses import (
     association_object,
     complete,
     glance,
-    respond,
     still_known,
     text_of,
 )
-from memory_retrievers.tools.tool import ToolContext, ToolOutput
+from memory_retrievers.tools.tool import Answer, ToolContext
 
 
 class MemoryGetArguments(ManagementArguments):
@@ -89,7 +88,7 @@ class MemoryDeleteArguments(ManagementArguments):
     ] = None
 
 
-def memory_get(context: ToolContext, arguments: MemoryGetArguments) -> ToolOutput:
+def memory_get(context: ToolContext, arguments: MemoryGetArguments) -> Answer:
     """One memory, whole (specification §3.3); it counts as handed out."""
     memory, linked = _handed_out(context, context.find(arguments.id))
     answer = _listed(memory) | {
@@ -97,9 +96,7 @@ def memory_get(context: ToolContext, arguments: MemoryGetArguments) -> ToolOutpu
         "updated_at": iso(memory.updated_at),
         "expires_at": None if memory.expires_at is None else iso(memory.expires_at),
     }
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, "id": memory.id},
         answer | {"invalid_at": ended(memory)},
         lambda: complete(context, memory, linked=linked()),
@@ -119,7 +116,7 @@ def _handed_out(context: ToolContext, memory: AnyMemory) -> tuple[AnyMemory, Cal
     return counted, lambda: manager.associations_of(memory, within=context.root, limit=MOST_ASSOCIATIONS)
 
 
-def memory_list(context: ToolContext, arguments: MemoryListArguments) -> ToolOutput:
+def memory_list(context: ToolContext, arguments: MemoryListArguments) -> Answer:
     """The memories of the scope that fit, newest first, a page at a time (specification §3.3)."""
     seen = MemoryFilter(
         scope=context.scope,
@@ -137,9 +134,7 @@ def memory_list(context: ToolContext, arguments: MemoryListArguments) -> ToolOut
         "limit": arguments.limit,
         "offset": arguments.offset,
     }
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, "total": total},
         answer,
         lambda: {"memories": [complete(context, memory) for memory in memories]},
@@ -153,7 +148,7 @@ def _page(context: ToolContext, seen: MemoryFilter, *, limit: int, offset: int) 
     return total, context.manager.select(seen, limit=limit, offset=offset) if offset < total else []
 
 
-def memory_delete(context: ToolContext, arguments: MemoryDeleteArguments) -> ToolOutput:
+def memory_delete(context: ToolContext, arguments: MemoryDeleteArguments) -> Answer:
     """Delete one memory, or all that fit (specification §3.3), with every trace of them; unknown ids do not count.
 
     Raises:
@@ -169,9 +164,7 @@ def memory_delete(context: ToolContext, arguments: MemoryDeleteArguments) -> Too
     answer = {"deleted_count": len(memories), "deleted_ids": [memory.id for memory in memories]}
     facts = [memory.fact for memory in memories if isinstance(memory, SemanticMemory) and arguments.id is not None]
     missed: JsonObject = {} if memories or arguments.id is None else {"hint": NO_SUCH_ID}
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, **answer},
         still_known(context, facts[0], level=arguments.response_level, is_fact=True) if facts else missed,
         lambda: {"affected_items": [complete(context, memory) for memory in memories]},
@@ -179,7 +172,7 @@ def memory_delete(context: ToolContext, arguments: MemoryDeleteArguments) -> Too
     )
 
 
-def _forget_message(context: ToolContext, arguments: MemoryDeleteArguments, shown: str) -> ToolOutput:
+def _forget_message(context: ToolContext, arguments: MemoryDeleteArguments, shown: str) -> Answer:
     if any(each is not None for each in (arguments.id, arguments.ids, arguments.memory_tier, arguments.older_than)):
         raise ValidationError("Give message alone to forget what was said, or id alone to delete a whole memory")
     for words, by in said_by(shown):
@@ -189,9 +182,7 @@ def _forget_message(context: ToolContext, arguments: MemoryDeleteArguments, show
     else:
         raise NotFoundError("Nobody has said this: give all words of one message, as retrieve_memory shows them")
     answer = {"deleted_messages": forgotten.messages}
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, **answer},
         still_known(context, words, level=arguments.response_level, is_fact=False),
         lambda: {"affected_items": [complete(context, context.find(each)) for each in forgotten.episodes]},
@@ -277,29 +268,27 @@ class ManageArguments(ManagementArguments):
     metadata: Annotated[Metadata | None, Field(description="For update: keys to add or to write over.")] = None
 
 
-def memory_manage(context: ToolContext, arguments: ManageArguments) -> ToolOutput:
+def memory_manage(context: ToolContext, arguments: ManageArguments) -> Answer:
     """Get, update or delete one memory, of either kind, within the root (specification §4.2)."""
     first = context.scope if arguments.operation is Operation.UPDATE else context.scope_named(arguments.scope)
     try:
         memory = context.manager.find(arguments.memory_id, root=context.root, scope=first)
     except NotFoundError:
         if arguments.operation is Operation.GET and arguments.response_level is ResponseLevel.MINIMAL:
-            return ToolOutput.of({"success": True, "exists": False})
+            return Answer({"success": True, "exists": False})
         raise
     match arguments.operation:
         case Operation.GET:
-            return _get(context, memory, arguments)
+            return _get(context, memory)
         case Operation.UPDATE:
             return _update(context, memory, arguments)
         case Operation.DELETE:
-            return _delete(context, memory, arguments)
+            return _delete(context, memory)
 
 
-def _get(context: ToolContext, memory: AnyMemory, arguments: ManageArguments) -> ToolOutput:
+def _get(context: ToolContext, memory: AnyMemory) -> Answer:
     memory, linked = _handed_out(context, memory)
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, "exists": True},
         {"memory": glance(context, memory, length=MANAGED_PREVIEW)},
         lambda: {
@@ -310,7 +299,7 @@ def _get(context: ToolContext, memory: AnyMemory, arguments: ManageArguments) ->
     )
 
 
-def _update(context: ToolContext, memory: AnyMemory, arguments: ManageArguments) -> ToolOutput:
+def _update(context: ToolContext, memory: AnyMemory, arguments: ManageArguments) -> Answer:
     manager = context.manager
     target = memory.scope if arguments.scope is None else context.scope_named(arguments.scope)
     merged = None if arguments.metadata is None else {**memory.metadata, **arguments.metadata}
@@ -322,9 +311,7 @@ def _update(context: ToolContext, memory: AnyMemory, arguments: ManageArguments)
             after = manager.move([after], target_scope=target)[0]
     changed = [name for name, value in arguments.model_dump(include=_CHANGEABLE).items() if value is not None]
     summary = f"Updated {', '.join(changed)}" if changed else "Nothing was given to change"
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True},
         {"affected_count": 1 if changed else 0, "summary": summary},
         lambda: {
@@ -342,12 +329,10 @@ def _update(context: ToolContext, memory: AnyMemory, arguments: ManageArguments)
 _CHANGEABLE: Final = {"content", "scope", "tags", "category", "metadata"}
 
 
-def _delete(context: ToolContext, memory: AnyMemory, arguments: ManageArguments) -> ToolOutput:
+def _delete(context: ToolContext, memory: AnyMemory) -> Answer:
     linked = context.manager.associations_of(memory, within=context.root)
     context.manager.delete([memory])
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True},
         {"affected_count": 1, "summary": f"Deleted {memory.id}"},
         lambda: {
@@ -368,15 +353,13 @@ class ListAllArguments(ManagementArguments):
     per_page: Annotated[int, *within(1, 100, "How many memories a page has, 1 to 100.")] = 10
 
 
-def memory_list_all(context: ToolContext, arguments: ListAllArguments) -> ToolOutput:
+def memory_list_all(context: ToolContext, arguments: ListAllArguments) -> Answer:
     """One page of all memories, newest first; a page past the end is empty (specification §4.3)."""
     everything = MemoryFilter(scope=context.root, include_child_scopes=True, kinds=context.seen)
     before = (arguments.page - 1) * arguments.per_page
     total, memories = _page(context, everything, limit=arguments.per_page, offset=before)
     pages = -(-total // arguments.per_page)
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, "total_count": total},
         {"memories": [glance(context, memory, length=LISTED_PREVIEW, key="preview") for memory in memories]},
         lambda: {

@@ -15,7 +15,7 @@ from memory_retrievers.errors import ConfigurationError, NotFoundError, Validati
 from memory_retrievers.tools import associate, batches, records, retrieve, scopes, search, store, sync, update
 from memory_retrievers.tools.arguments import LEVEL_ARGUMENT, ArgumentsT, MemoryId, without
 from memory_retrievers.tools.records import MemoryDeleteArguments
-from memory_retrievers.tools.tool import AnyTool, Tool, ToolChoice, ToolContext, ToolOutput, run_tool
+from memory_retrievers.tools.tool import Answer, AnyTool, Tool, ToolChoice, ToolContext, ToolOutput, run_tool
 
 ESSENTIAL: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -87,7 +87,7 @@ copyreg.pickle(Tool, _reduced)
 
 
 def _tool(
-    function: Callable[[ToolContext, ArgumentsT], ToolOutput],
+    function: Callable[[ToolContext, ArgumentsT], Answer | ToolOutput],
     description: str,
     *,
     writes: bool = False,

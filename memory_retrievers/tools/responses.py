@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from memory_retrievers.backends.sql.requests import under_way
@@ -14,8 +14,7 @@ from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.text.analysis import analyze, one_line
 from memory_retrievers.text.passages import CUT
-from memory_retrievers.tools.arguments import ManagementArguments
-from memory_retrievers.tools.tool import ToolContext, ToolOutput
+from memory_retrievers.tools.tool import ToolContext
 
 MOST_ASSOCIATIONS: Final = 100
 """Associations of one memory that are shown at most, strongest first: one that many are near to has thousands."""
@@ -118,38 +117,6 @@ def glance(context: ToolContext, memory: AnyMemory, *, length: int, key: str = "
     """
     context.manager.quote([memory])
     return {"id": memory.id, "scope": context.shown(memory.scope), key: preview(text_of(memory), length)}
-
-
-def respond(
-    context: ToolContext,
-    arguments: ManagementArguments,
-    minimal: JsonObject,
-    standard: JsonObject,
-    full: Callable[[], JsonObject],
-    *,
-    plain: JsonObject | None = None,
-) -> ToolOutput:
-    """The answer of a tool in the format that the host has chosen, with everything up to the level that was asked for.
-
-    A later value takes the place of an earlier one; a key whose value is None is left out.
-
-    Args:
-        context: Says which format.
-        arguments: Say which level.
-        minimal: The keys of every level.
-        standard: The keys that ``standard`` and ``full`` add.
-        full: Gives the keys that only ``full`` adds.
-        plain: The plain object of specification §3.3; None if the tool has none, and answers by level always.
-    """
-    if plain is not None and context.response_format == "plain":
-        return ToolOutput.of(plain)
-    level = arguments.response_level
-    shown = dict(minimal)
-    if level is not ResponseLevel.MINIMAL:
-        shown |= standard
-    if level is ResponseLevel.FULL:
-        shown |= full()
-    return ToolOutput.of({key: value for key, value in shown.items() if value is not None})
 
 
 MOST_STILL_KNOWN: Final = 2  # messages, and facts, that an answer names beside what was deleted

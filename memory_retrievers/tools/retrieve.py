@@ -30,8 +30,8 @@ from memory_retrievers.tools.arguments import (
     at_most,
     within,
 )
-from memory_retrievers.tools.responses import preview, respond
-from memory_retrievers.tools.tool import ToolContext, ToolOutput, compact_json
+from memory_retrievers.tools.responses import preview
+from memory_retrievers.tools.tool import Answer, ToolContext, ToolOutput, compact_json
 
 ID_PREVIEW: Final = 60  # characters of a memory's text that stand beside its id
 
@@ -234,7 +234,7 @@ class SceneArguments(ManagementArguments):
     scope: Annotated[str | None, Field(description="Whose story; leave it out for the usual place.")] = None
 
 
-def scene(context: ToolContext, arguments: SceneArguments) -> ToolOutput:
+def scene(context: ToolContext, arguments: SceneArguments) -> Answer:
     """The ``<scene_memory>`` block (specification §5.4), and with it, at level ``full``, the states of the characters.
 
     It leaves no trace, and counts no access.
@@ -242,9 +242,7 @@ def scene(context: ToolContext, arguments: SceneArguments) -> ToolOutput:
     memory, scope = context.memory, context.scope_named(arguments.scope)
     require_scenes(memory)
     block = memory.scene(scope, **arguments.model_dump(exclude={"scope", "response_level"}))
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, "token_count": estimate_scene_tokens(block)},
         {"scene": block},
         lambda: {

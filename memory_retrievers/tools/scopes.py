@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import accumulate, count, pairwise
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -18,8 +18,7 @@ from memory_retrievers.models.management import MemoryFilter, ToolKinds
 from memory_retrievers.text.analysis import has_word
 from memory_retrievers.text.dates import just_before
 from memory_retrievers.tools.arguments import Content, Id, ManagementArguments, one_of, within
-from memory_retrievers.tools.responses import respond
-from memory_retrievers.tools.tool import ROOT, ToolContext, ToolOutput
+from memory_retrievers.tools.tool import ROOT, Answer, ToolContext
 
 ALTERNATIVES: Final = 3
 
@@ -33,7 +32,7 @@ class ScopeListArguments(ManagementArguments):
     include_memory_counts: Annotated[bool, Field(description="Whether to count the memories of each scope.")] = True
 
 
-def scope_list(context: ToolContext, arguments: ScopeListArguments) -> ToolOutput:
+def scope_list(context: ToolContext, arguments: ScopeListArguments) -> Answer:
     """The scopes within the root that hold memories, by name; a parent's direct children if one is named."""
     counts = {context.shown(scope): count for scope, count in context.manager.scopes(root=context.root).items()}
     children = _children(counts)
@@ -41,9 +40,7 @@ def scope_list(context: ToolContext, arguments: ScopeListArguments) -> ToolOutpu
     if arguments.parent_scope is not None:
         names = trees = sorted(children.get(context.shown(context.scope_named(arguments.parent_scope)), ()))
     shown = counts if arguments.include_memory_counts else {}
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, "scope_count": len(names)},
         {"scopes": [{"name": name, "memory_count": shown.get(name, 0)} for name in names]},
         lambda: {
@@ -131,13 +128,11 @@ class ScopeSuggestArguments(ManagementArguments):
     ] = None
 
 
-def scope_suggest(context: ToolContext, arguments: ScopeSuggestArguments) -> ToolOutput:
+def scope_suggest(context: ToolContext, arguments: ScopeSuggestArguments) -> Answer:
     """The scope that suits a text best, and up to three others."""
     current = context.shown(context.scope_named(arguments.current_scope))
     best, *others = suggestions(arguments.content, current_scope=current)
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, "suggested_scope": best.scope},
         {"confidence": best.confidence, "alternatives": [_brief(each) for each in others[:ALTERNATIVES]]},
         lambda: {
@@ -183,24 +178,18 @@ class SessionArguments(ManagementArguments):
     max_age_days: Annotated[int, *within(0, MOST_DAYS, "For cleanup: how many days a memory may be old.")] = 7
 
 
-_Outcome: TypeAlias = tuple[JsonObject, JsonObject, JsonObject]
-"""What an action answers at every level, at the standard one as well, and at the full one as well."""
-
-
-def session_manage(context: ToolContext, arguments: SessionArguments) -> ToolOutput:
+def session_manage(context: ToolContext, arguments: SessionArguments) -> Answer:
     """Create, list or clean up sessions (specification §4.3); each lives in ``{root}/session/{id}``."""
     match arguments.action:
         case Action.CREATE:
-            minimal, standard, full = _create_session(context, arguments.session_id)
+            return _create_session(context, arguments.session_id)
         case Action.LIST:
-            minimal, standard, full = _list_sessions(context, arguments.session_id)
+            return _list_sessions(context, arguments.session_id)
         case Action.CLEANUP:
-            max_age = timedelta(days=arguments.max_age_days)
-            minimal, standard, full = _clean_up(context, arguments.session_id, max_age=max_age)
-    return respond(context, arguments, {"success": True} | minimal, standard, lambda: full)
+            return _clean_up(context, arguments.session_id, max_age=timedelta(days=arguments.max_age_days))
 
 
-def _create_session(context: ToolContext, given: str | None) -> _Outcome:
+def _create_session(context: ToolContext, given: str | None) -> Answer:
     """A session with its marker; one that is there already stays as it is."""
     manager = context.manager
     now = manager.now()
@@ -218,20 +207,21 @@ def _create_session(context: ToolContext, given: str | None) -> _Outcome:
         "session_details": session | {"tags": list(MARKER_TAGS)},
         "affected_memories": [each.id for each in added],
     }
-    return {"session_id": name}, {"session_info": session, "action_summary": summary}, details
+    standard = {"session_info": session, "action_summary": summary}
+    return Answer({"success": True, "session_id": name}, standard, lambda: details)
 
 
-def _list_sessions(context: ToolContext, given: str | None) -> _Outcome:
+def _list_sessions(context: ToolContext, given: str | None) -> Answer:
     found = _sessions(context, given, kinds=context.seen)
     sessions = [_session(context, name, memories) for name, memories in found.items()]
     brief = [{key: value for key, value in each.items() if key != "scope"} for each in sessions]
     info = {"session_count": len(sessions), "sessions": brief}
     summary = f"{len(sessions)} {'session' if len(sessions) == 1 else 'sessions'}"
     details = {"session_details": {"sessions": sessions}, "affected_memories": []}
-    return {}, {"session_info": info, "action_summary": summary}, details
+    return Answer({"success": True}, {"session_info": info, "action_summary": summary}, lambda: details)
 
 
-def _clean_up(context: ToolContext, given: str | None, *, max_age: timedelta) -> _Outcome:
+def _clean_up(context: ToolContext, given: str | None, *, max_age: timedelta) -> Answer:
     cutoff = context.manager.now() - max_age
     old = _sessions(context, given, kinds=context.deleted, older_than=cutoff)
     memories = [memory for of_session in old.values() for memory in of_session]
@@ -245,7 +235,7 @@ def _clean_up(context: ToolContext, given: str | None, *, max_age: timedelta) ->
         "cleanup_stats": {"cleaned_count": len(memories), "cleaned_sessions": list(old), "cutoff_date": iso(cutoff)},
     }
     summary = f"Removed {len(memories)} memories of {len(old)} sessions"
-    return {}, {"session_info": info, "action_summary": summary}, details
+    return Answer({"success": True}, {"session_info": info, "action_summary": summary}, lambda: details)
 
 
 def _session_ids(now: datetime) -> Iterator[str]:

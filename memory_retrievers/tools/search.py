@@ -26,8 +26,8 @@ from memory_retrievers.tools.arguments import (
     one_of,
     within,
 )
-from memory_retrievers.tools.responses import CONTENT_PREVIEW, complete, preview, respond, rounded, text_of
-from memory_retrievers.tools.tool import ToolContext, ToolOutput
+from memory_retrievers.tools.responses import CONTENT_PREVIEW, complete, preview, rounded, text_of
+from memory_retrievers.tools.tool import Answer, ToolContext
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vectors
@@ -157,7 +157,7 @@ class MemorySearchArguments(ManagementArguments):
     diversify: Annotated[bool, Field(description="Whether to leave out what nearly repeats a better result.")] = False
 
 
-def memory_search(context: ToolContext, arguments: MemorySearchArguments) -> ToolOutput:
+def memory_search(context: ToolContext, arguments: MemorySearchArguments) -> Answer:
     """The memories that answer a query, best first (specification §3.4, §4.4); each counts as handed out."""
     # 1. find
     found = _find(context, arguments)
@@ -204,7 +204,7 @@ def _response(
     arguments: MemorySearchArguments,
     found: list[FoundMemory],
     accessed: Mapping[MemoryKey, AnyMemory],
-) -> ToolOutput:
+) -> Answer:
     results = [_result(hit, arguments.search_mode) for hit in found]
     brief = [
         result
@@ -215,9 +215,7 @@ def _response(
         }
         for result, hit in zip(results, found, strict=True)
     ]
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, "total_count": len(found)},
         {
             "total": len(found),

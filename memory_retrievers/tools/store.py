@@ -42,11 +42,10 @@ from memory_retrievers.tools.responses import (
     association_object,
     complete,
     preview,
-    respond,
     rounded,
     text_of,
 )
-from memory_retrievers.tools.tool import ToolContext, ToolOutput
+from memory_retrievers.tools.tool import Answer, ToolContext
 
 MIN_SEMANTIC_COSINE: Final = 0.7
 AUTO_ASSOCIATIONS: Final = 10
@@ -146,7 +145,7 @@ class Stored:
     duplicates: DuplicateAnalysis = field(default_factory=DuplicateAnalysis)  # what was looked for beforehand
 
 
-def memory_store(context: ToolContext, arguments: MemoryStoreArguments) -> ToolOutput:
+def memory_store(context: ToolContext, arguments: MemoryStoreArguments) -> Answer:
     """Store one memory (specification §3.3, §4.4), or give the one that is there already.
 
     Raises:
@@ -234,7 +233,7 @@ def check_known(context: ToolContext, memories: Sequence[SemanticMemory]) -> Non
             check_limits(context.manager.settings, tags=memory.tags, metadata=memory.metadata)
 
 
-def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Stored) -> ToolOutput:
+def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Stored) -> Answer:
     memory, duplicate_of = stored.memory, stored.memory.duplicate_of
     hint = UPDATE_HINT if "replaces" in arguments.hidden else NEAR_HINT
     brief: JsonObject = {
@@ -243,9 +242,7 @@ def _response(context: ToolContext, arguments: MemoryStoreArguments, stored: Sto
         "memory_tier": str(memory.tier),
         "created_at": iso(memory.created_at),
     }
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {
             "success": True,
             "memory_id": memory.id,

@@ -22,10 +22,9 @@ from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, Memo
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import Association, MemoryFilter
 from memory_retrievers.tools.arguments import ManagementArguments, one_of
-from memory_retrievers.tools.responses import respond
 from memory_retrievers.tools.sync_document import FORMAT_VERSION, association_line, memory_line, parse
 from memory_retrievers.tools.sync_import import MergeStrategy, take_in
-from memory_retrievers.tools.tool import ToolContext, ToolOutput
+from memory_retrievers.tools.tool import Answer, ToolContext
 
 SHOWN_ERRORS: Final = 20
 
@@ -91,7 +90,7 @@ class SyncArguments(ManagementArguments):
     ] = True
 
 
-def memory_sync(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
+def memory_sync(context: ToolContext, arguments: SyncArguments) -> Answer:
     """Export or import memories (specification §4.3); scopes in documents are relative to the root.
 
     Raises:
@@ -100,7 +99,7 @@ def memory_sync(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
     return _export(context, arguments) if arguments.operation is Direction.EXPORT else _import(context, arguments)
 
 
-def _export(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
+def _export(context: ToolContext, arguments: SyncArguments) -> Answer:
     # 1. everything that can be refused is refused before anything is written
     home = context.sync_directory
     path = None if arguments.file_path is None else confined(home, arguments.file_path)
@@ -121,9 +120,7 @@ def _export(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
         size = write_file(path, written, within=home)
     count = document["total_memories"] + document.get("total_episodes", 0)
     associations = len(document.get("associations", []))
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, "operation_type": "export", "data": text if path is None else None},
         {"item_count": count, "file_path": arguments.file_path, "left_out": left_out},
         lambda: {
@@ -231,7 +228,7 @@ def _export_too_large() -> ValidationError:
     return ValidationError("the export is larger than 100 MB: choose a narrower scope")
 
 
-def _import(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
+def _import(context: ToolContext, arguments: SyncArguments) -> Answer:
     settings = context.manager.settings
     text = unpack(_given(context, arguments), most=settings.import_max_bytes)
     document = parse(text, validate=arguments.validate_data, settings=settings)
@@ -244,9 +241,7 @@ def _import(context: ToolContext, arguments: SyncArguments) -> ToolOutput:
         raise ValidationError(
             f"Nothing could be imported; {name} {first['index']}: {first['message']}", details={"errors": errors}
         )
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, "operation_type": "import"},
         {"item_count": report.changed, "file_path": arguments.file_path, "left_out": left_out},
         lambda: {

@@ -1,11 +1,11 @@
-"""Definition of a tool (``Tool``), the context in which the host lets it run, and the one shape of its errors."""
+"""Definition of a tool (``Tool``), the context that a host lets it run in, its answers, and the shape of its errors."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypedDict
@@ -226,6 +226,34 @@ class ToolOutput:
         return cls(content=compact_json(artifact), artifact=artifact, is_error=is_error)
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool answers in every format and at every level; a key whose value is None is left out.
+
+    Attributes:
+        minimal: The keys of every level.
+        standard: The keys that ``standard`` and ``full`` add; such a value takes the place of one in ``minimal``.
+        full: Gives the keys that only ``full`` adds, likewise.
+        plain: The plain object of specification §3.3; None if the tool has none, and answers by level always.
+    """
+
+    minimal: JsonObject
+    standard: JsonObject = field(default_factory=dict)
+    full: Callable[[], JsonObject] = dict
+    plain: JsonObject | None = None
+
+    def output(self, level: ResponseLevel, *, response_format: ResponseFormat) -> ToolOutput:
+        """The answer in a format, with everything up to a level."""
+        if self.plain is not None and response_format == "plain":
+            return ToolOutput.of(self.plain)
+        shown = dict(self.minimal)
+        if level is not ResponseLevel.MINIMAL:
+            shown |= self.standard
+        if level is ResponseLevel.FULL:
+            shown |= self.full()
+        return ToolOutput.of({key: value for key, value in shown.items() if value is not None})
+
+
 def own_categories(memory: Memory | None) -> tuple[str, ...] | None:
     """The categories that a memory has beside the nine; None where only another side knows them."""
     if hasattr(memory, "run_tool"):
@@ -259,7 +287,7 @@ class Tool(Generic[ArgumentsT]):
     name: str
     description: str
     arguments: type[ArgumentsT]
-    function: Callable[[ToolContext, ArgumentsT], ToolOutput]
+    function: Callable[[ToolContext, ArgumentsT], Answer | ToolOutput]
     writes: bool = False
     scoped: tuple[str, ...] = ()
 
@@ -294,13 +322,19 @@ class Tool(Generic[ArgumentsT]):
                 context.require_nothing_fixed()
                 return ToolOutput.of(run_there(self.name, given, scope=context.root))
             with acting_as(Channel.TOOL, self.name):
-                if self.writes and issubclass(self.arguments, ManagementArguments):
-                    return context.manager.attempt(lambda: self.function(context, checked))
-                return self.function(context, checked)
+                answer = partial(self._answer, context, checked)
+                is_attempt = self.writes and issubclass(self.arguments, ManagementArguments)
+                return context.manager.attempt(answer) if is_attempt else answer()
         except pydantic.ValidationError as error:
             raise ValidationError.from_pydantic(error) from error
         except RecursionError as error:
             raise ValidationError(f"the arguments of {self.name} are nested too deeply: give them flat") from error
+
+    def _answer(self, context: ToolContext, checked: ArgumentsT) -> ToolOutput:
+        answer = self.function(context, checked)
+        if isinstance(answer, ToolOutput):
+            return answer
+        return answer.output(getattr(checked, LEVEL_ARGUMENT), response_format=context.response_format)
 
 
 AnyTool: TypeAlias = Tool[Any]  # a tool, whatever its arguments

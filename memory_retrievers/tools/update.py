@@ -26,8 +26,8 @@ from memory_retrievers.tools.arguments import (
     within,
 )
 from memory_retrievers.tools.records import MemoryGetArguments, ended, findable
-from memory_retrievers.tools.responses import complete, respond, text_of
-from memory_retrievers.tools.tool import ToolContext, ToolOutput
+from memory_retrievers.tools.responses import complete, text_of
+from memory_retrievers.tools.tool import Answer, ToolContext
 
 SEPARATOR: Final = "\n\n---\n\n"  # separator of the originals where they are kept as they are
 SUMMARY_LENGTH: Final = 4_000  # the most characters of a consolidated memory
@@ -64,7 +64,7 @@ class MemoryUpdateArguments(UpdateItem, ManagementArguments):
 ENDED_HINT: Final = "This fact does not hold any more and is not recalled: store what holds now by memory_store."
 
 
-def memory_update(context: ToolContext, arguments: MemoryUpdateArguments) -> ToolOutput:
+def memory_update(context: ToolContext, arguments: MemoryUpdateArguments) -> Answer:
     """Change a memory (specification §3.3); metadata is merged, and what becomes long_term no longer expires.
 
     Raises:
@@ -73,9 +73,7 @@ def memory_update(context: ToolContext, arguments: MemoryUpdateArguments) -> Too
     before = context.find(arguments.id)
     after = context.manager.update(change_of(context, arguments, before))
     answer = {"id": after.id, "updated": not arguments.changes_nothing, "updated_at": iso(after.updated_at)}
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True, "id": after.id},
         answer | ({} if ended(after) is None else {"invalid_at": ended(after), "hint": ENDED_HINT}),
         lambda: {"memory_object": complete(context, after)},
@@ -108,7 +106,7 @@ class MemorySetScoreArguments(ManagementArguments):
     reason: Annotated[str, Field(max_length=1_000, description="Why.")] = "Manual override"
 
 
-def memory_get_score(context: ToolContext, arguments: MemoryGetArguments) -> ToolOutput:
+def memory_get_score(context: ToolContext, arguments: MemoryGetArguments) -> Answer:
     """The importance of a memory now, and its access count (specification §3.5); this is no access."""
     memory = context.manager.importance.current(context.find(arguments.id))
     answer = {
@@ -116,21 +114,19 @@ def memory_get_score(context: ToolContext, arguments: MemoryGetArguments) -> Too
         "access_count": memory.access_count,
         "last_accessed_at": None if memory.last_accessed_at is None else iso(memory.last_accessed_at),
     }
-    return _rated(context, arguments, memory, answer)
+    return _rated(context, memory, answer)
 
 
-def memory_set_score(context: ToolContext, arguments: MemorySetScoreArguments) -> ToolOutput:
+def memory_set_score(context: ToolContext, arguments: MemorySetScoreArguments) -> Answer:
     """Set the importance of a memory; accesses no longer change it (specification §3.5)."""
     found = context.find(arguments.id)
     memory = context.manager.importance.set(found, score=arguments.score, reason=arguments.reason)
-    return _rated(context, arguments, memory, {"previous_score": found.importance, "new_score": memory.importance})
+    return _rated(context, memory, {"previous_score": found.importance, "new_score": memory.importance})
 
 
-def _rated(context: ToolContext, arguments: ManagementArguments, memory: AnyMemory, answer: JsonObject) -> ToolOutput:
+def _rated(context: ToolContext, memory: AnyMemory, answer: JsonObject) -> Answer:
     identity: JsonObject = {"success": True, "memory_id": memory.id}
-    return respond(
-        context,
-        arguments,
+    return Answer(
         identity,
         answer,
         lambda: {"memory_object": complete(context, memory)},
@@ -145,7 +141,7 @@ class MoveArguments(ManagementArguments):
     target_scope: Annotated[str, Field(description="Where to, for example work/projects; . is the topmost scope.")]
 
 
-def memory_move(context: ToolContext, arguments: MoveArguments) -> ToolOutput:
+def memory_move(context: ToolContext, arguments: MoveArguments) -> Answer:
     """Move what can be moved; it fails only if nothing can (specification §4.3)."""
     target = context.scope_named(arguments.target_scope)
     found, failed = findable(context, arguments.memory_ids)
@@ -154,9 +150,7 @@ def memory_move(context: ToolContext, arguments: MoveArguments) -> ToolOutput:
         raise _nothing_moved(failed)
     sources = sorted({context.shown(memory.scope) for memory in moved})
     left = _failed_items(failed) or None
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {"success": True},
         {"moved_count": len(moved), "target_scope": context.shown(target), "failed_items": left},
         lambda: {
@@ -214,7 +208,7 @@ class MemoryConsolidateArguments(ManagementArguments):
     metadata: Annotated[Metadata | None, Field(description="Anything else to keep with it, as a JSON object.")] = None
 
 
-def memory_consolidate(context: ToolContext, arguments: MemoryConsolidateArguments) -> ToolOutput:
+def memory_consolidate(context: ToolContext, arguments: MemoryConsolidateArguments) -> Answer:
     """Make one memory of several (specification §3.7); all of it happens, or nothing.
 
     Raises:
@@ -290,7 +284,7 @@ def _merged(
 
 def _response(
     context: ToolContext, arguments: MemoryConsolidateArguments, memory: SemanticMemory, originals: Sequence[AnyMemory]
-) -> ToolOutput:
+) -> Answer:
     answer: JsonObject = {
         "success": True,
         "consolidated_memory_id": memory.id,
@@ -298,9 +292,7 @@ def _response(
         "preserved": arguments.preserve_originals,
         "summary_length": len(text_of(memory)),
     }
-    return respond(
-        context,
-        arguments,
+    return Answer(
         {name: answer[name] for name in ("success", "consolidated_memory_id", "original_count")},
         answer,
         lambda: {"memory_object": complete(context, memory)},

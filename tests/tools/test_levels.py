@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,15 +7,14 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import ResponseLevel
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.tools.arguments import ManagementArguments
-from memory_retrievers.tools.responses import preview, respond
+from memory_retrievers.tools.responses import preview
+from memory_retrievers.tools.tool import Answer
 
 MINIMAL, STANDARD, FULL = ResponseLevel
-BY_LEVEL = SimpleNamespace(response_format="levels")
 
 
 def levels(minimal, standard, full, *, level):
-    arguments = ManagementArguments(response_level=level)
-    return respond(BY_LEVEL, arguments, minimal, standard, lambda: full).artifact
+    return Answer(minimal, standard, lambda: full).output(level, response_format="levels").artifact
 
 
 def test_there_are_three_levels():
