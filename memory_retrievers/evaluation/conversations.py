@@ -13,20 +13,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.extractive import fallback_summary, fallback_title, term_counts
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import EpisodicDraft, EpisodicMemory, Origin, Rating, SummaryBy
 from memory_retrievers.models.messages import Message
-from memory_retrievers.models.selection import Embedded
-from memory_retrievers.protocols import TokenEmbedder
+from memory_retrievers.models.selection import Embedded, Vector, Vectors
+from memory_retrievers.protocols import Embedder, TokenEmbedder
 from memory_retrievers.settings import RetrievalSettings
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector, Vectors
-    from memory_retrievers.protocols import Embedder
 
 PACE: Final = timedelta(seconds=1)  # between two turns of a session, where only the session has a time
 LATER: Final = timedelta(days=1)  # time from the last session to the questions

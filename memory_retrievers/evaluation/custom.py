@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
@@ -30,11 +30,9 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models.contents import Progress
 from memory_retrievers.models.fields import NonBlankText
 from memory_retrievers.models.filters import MinRelevance
+from memory_retrievers.protocols import Embedder
 from memory_retrievers.retrieval.request import MAX_EPISODES
 from memory_retrievers.settings import RetrievalSettings
-
-if TYPE_CHECKING:
-    from memory_retrievers.protocols import Embedder
 
 
 class _Line(BaseModel):

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import resources
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel
 
@@ -21,11 +21,8 @@ from memory_retrievers.evaluation import samples
 from memory_retrievers.evaluation.conversations import Conversation, FilledStores, Question, Session, Turn, Use
 from memory_retrievers.evaluation.measure import Score, measure
 from memory_retrievers.models.contents import Progress
+from memory_retrievers.protocols import Embedder
 from memory_retrievers.settings import RetrievalSettings
-
-if TYPE_CHECKING:
-    from memory_retrievers.protocols import Embedder
-
 
 CONVERSATIONS_BEGIN: Final = datetime(2024, 1, 8, 18, 30, tzinfo=UTC)
 SESSIONS: Final = 12

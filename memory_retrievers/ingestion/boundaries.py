@@ -12,15 +12,12 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memory_retrievers.ingestion import cues
 from memory_retrievers.models.messages import Message
+from memory_retrievers.models.selection import Vector, Vectors
 from memory_retrievers.text.analysis import analyze
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector, Vectors
-
 
 OPENING = 200  # characters at either end of a message in which greetings, goodbyes and new topics are looked for
 

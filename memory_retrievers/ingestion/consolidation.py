@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate, chain, zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import uuid_utils
 
@@ -28,7 +28,7 @@ from memory_retrievers.ingestion.facts import (
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, Origin, SemanticDraft, SemanticMemory
 from memory_retrievers.models.management import MemoryEventType
 from memory_retrievers.models.results import Report
-from memory_retrievers.models.selection import Hits, Selection
+from memory_retrievers.models.selection import Hits, Selection, Vectors
 from memory_retrievers.protocols import LanguageModel
 from memory_retrievers.retrieval.request import RetrievalRequest, fitting
 from memory_retrievers.retrieval.retriever import HybridRetriever
@@ -36,9 +36,6 @@ from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.storage.drafts import KnownFacts, as_new, means_same_day
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.duplicates import is_duplicate
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vectors
 
 BATCH: Final = 10  # number of episodes in one prompt; more would crowd the model's context
 BATCH_CHARACTERS: Final = 60_000  # of messages in one prompt, about 15,000 tokens, unless a single episode has more

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion import reviews
@@ -32,18 +32,15 @@ from memory_retrievers.models import (
 from memory_retrievers.models.management import Channel, acting_as
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Queued, Report
+from memory_retrievers.models.selection import Embedded
 from memory_retrievers.models.storage import QueuedMessage, ReviewJob
 from memory_retrievers.protocols import Segment, SegmentationContext
+from memory_retrievers.retrieval.retriever import HybridRetriever
 from memory_retrievers.settings import IngestionSettings
+from memory_retrievers.storage.options import ResolvedOptions
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.analysis import one_line
 from memory_retrievers.text.dates import shifted
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Embedded
-    from memory_retrievers.retrieval.retriever import HybridRetriever
-    from memory_retrievers.storage.options import ResolvedOptions
-
 
 RECENT_EPISODES: Final = 20  # number of the scope's newest episodes that a segment's surprise is measured against
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
@@ -26,14 +26,12 @@ from memory_retrievers.models.fields import microseconds
 from memory_retrievers.models.management import MemoryEventType
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
+from memory_retrievers.models.selection import Vectors
 from memory_retrievers.models.storage import ReviewJob
 from memory_retrievers.protocols import Judge, LanguageModel, ReviewedMemory
 from memory_retrievers.settings import ReviewSettings
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.analysis import analyze, one_line, quote
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vectors
 
 BATCH: Final = 50  # number of memories judged at once; the 200 reviews that a scope keeps may name a thousand
 

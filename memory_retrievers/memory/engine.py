@@ -18,7 +18,7 @@ from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReview
 from memory_retrievers.settings import POOL_SIZE
 from memory_retrievers.storage.embedder import LetGoEmbedder
 from memory_retrievers.storage.maintenance import MissingTokens
-from memory_retrievers.storage.open import STORE_FILE, in_file, is_server, on_server, require_local
+from memory_retrievers.storage.open import STORE_FILE, Storage, in_file, is_server, on_server, require_local
 from memory_retrievers.storage.options import ResolvedOptions
 from memory_retrievers.storage.store import MemoryStore
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from memory_retrievers.ingestion.pipeline import IngestionPipeline
     from memory_retrievers.ingestion.worker import Worker
     from memory_retrievers.storage.items import StoredItems
-    from memory_retrievers.storage.open import Storage
     from memory_retrievers.tools.manager import MemoryManager
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # importing the package loads no numpy
     import numpy as np
     from numpy.typing import NDArray
 
-    Vector: TypeAlias = NDArray[np.float32]
-    Vectors: TypeAlias = NDArray[np.float32]
+Vector: TypeAlias = "NDArray[np.float32]"
+Vectors: TypeAlias = "NDArray[np.float32]"
 
 TURN: Final = "turn"
 """The field of passages that are a message of an episode; ``turn 3`` is the part of its fourth."""

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
@@ -28,7 +28,14 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_retrievers.backends.sql.requests import KEEP_SECONDS, RepeatedRequestError, RequestUnderWay, under_way
+from memory_retrievers.backends.sql.requests import (
+    KEEP_SECONDS,
+    DoneRequest,
+    RepeatedRequestError,
+    RequestUnderWay,
+    SQLRequests,
+    under_way,
+)
 from memory_retrievers.errors import MemoryRetrieversError, ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import ScopeStatistics
@@ -39,9 +46,6 @@ from memory_retrievers.server.intake import SharedCheck, replaying
 from memory_retrievers.server.responses import HTTPError
 from memory_retrievers.server.settings import Access, access_in
 from memory_retrievers.storage.tracing import traced
-
-if TYPE_CHECKING:
-    from memory_retrievers.backends.sql.requests import DoneRequest, SQLRequests
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 ResultT = TypeVar("ResultT")

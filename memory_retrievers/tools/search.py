@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeVar
+from typing import Annotated, ClassVar, Final, TypeVar
 
 from pydantic import AfterValidator, Field
 
@@ -12,6 +12,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import AnyMemory, JsonObject, MemoryKey, ResponseLevel, scopes
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.management import AuditType, FoundMemory, MemoryFilter, SearchMode, SearchRequest, SortBy
+from memory_retrievers.models.selection import Vectors
 from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
     ContentTypeFilter,
@@ -28,10 +29,6 @@ from memory_retrievers.tools.arguments import (
 )
 from memory_retrievers.tools.responses import CONTENT_PREVIEW, complete, preview, rounded, text_of
 from memory_retrievers.tools.tool import Answer, ToolContext
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vectors
-
 
 MIN_SCORE: Final = 0.1
 DIVERSITY_THRESHOLD: Final = 0.8

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from memory_retrievers.backends.sql.requests import beside_request, under_way
 from memory_retrievers.errors import READ_ONLY, ConfigurationError, NotFoundError, ValidationError
@@ -38,16 +38,13 @@ from memory_retrievers.models.management import (
 )
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import ForgottenMessages
+from memory_retrievers.models.selection import Vectors
 from memory_retrievers.retrieval.request import check_length
+from memory_retrievers.storage.options import ResolvedOptions
 from memory_retrievers.storage.store import MemoryStore, Revision, affected_scopes
 from memory_retrievers.text.dates import shifted
 from memory_retrievers.tools.manager.importance import Importance
 from memory_retrievers.tools.manager.search import open_memories, search
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vectors
-    from memory_retrievers.storage.options import ResolvedOptions
-
 
 WorkT = TypeVar("WorkT")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -15,18 +15,14 @@ from memory_retrievers.backends.snapshot import similarities
 from memory_retrievers.models import EpisodicMemory, Kind, scopes
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.management import FoundMemory, MemoryFilter, SearchMode, SearchRequest, SortBy
-from memory_retrievers.models.selection import Hits
+from memory_retrievers.models.selection import Hits, Vector
 from memory_retrievers.retrieval.features import idf, score_bm25
 from memory_retrievers.retrieval.rank_fusion import reciprocal_rank_fusion
 from memory_retrievers.retrieval.unindexed_candidates import joined_statistics
 from memory_retrievers.settings import RetrievalSettings, ToolSettings
-from memory_retrievers.storage.open_episodes import open_id
+from memory_retrievers.storage.open_episodes import OpenTurn, open_id
 from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.analysis import analyze
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector
-    from memory_retrievers.storage.open_episodes import OpenTurn
 
 _Queued: TypeAlias = "tuple[int, EpisodicMemory, list[OpenTurn]]"
 
