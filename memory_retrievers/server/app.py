@@ -275,8 +275,9 @@ class Guard:
         started = time.perf_counter()
         try:
             await self._let_through(scope, receive, noting_send)
-        except HTTPError as refusal:
-            await refusal.response()(scope, receive, noting_send)
+        except (*FAILURES, HTTPError) as error:  # of the store too, which is asked for keys here
+            if not answered:
+                await failure(error)(scope, receive, noting_send)
         except asyncio.CancelledError:  # only a server that ends does that, and the work goes on
             if not answered:
                 await _ending(scope).response()(scope, receive, noting_send)

@@ -1,6 +1,7 @@
 """What only a PostgreSQL server can do to a store: vanish and come back, be dumped, and have many connect at once."""
 
 import gc
+import math
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ from markdown_it import MarkdownIt
 from patience import PATIENCE, until
 from postgres_memories import PostgresMemories
 from postgres_server import running_postgres
+from starlette.testclient import TestClient
 
 import memory_retrievers
 from memory_retrievers import (
@@ -28,8 +30,10 @@ from memory_retrievers import (
     RetrievalSettings,
 )
 from memory_retrievers.backends.chroma.collection import ChromaProjection
+from memory_retrievers.backends.postgres import database
 from memory_retrievers.backends.postgres.database import Pool
 from memory_retrievers.backends.sql import verification
+from memory_retrievers.server import ServerSettings, create_app
 from memory_retrievers.testing import HashEmbedder, inside
 
 PAGE = Path(memory_retrievers.__file__).parents[1] / "docs" / "postgres.md"
@@ -226,8 +230,6 @@ class TestConnectionLoss:
             pool.close()
 
     def test_a_server_that_is_down_is_told_of_soon_and_without_the_password_and_used_when_it_is_back(self, monkeypatch):
-        from memory_retrievers.backends.postgres import database
-
         with running_postgres() as own:
             url = own.url(own.create()).replace("postgres:@", "postgres:hush-hush@")
             with connected(url) as memory:
@@ -306,6 +308,45 @@ def test_a_dump_is_restored_as_the_same_store(server, url, tmp_path):
         assert memory.flush("c1").episodes
         memory.forget(held[0].id, scope="c1")
         assert memory.verify().ok
+
+
+class TestAWriteUnderAKeyWhoseConnectionIsLost:
+    @pytest.fixture
+    def write(self, server, name, url):
+        """Writes over HTTP under one key."""
+        server.run(f"ALTER DATABASE {name} SET synchronous_commit = on")
+        body = {"conversation_id": "c1", "messages": [{"role": "user", "content": "hello"}]}
+        headers = {"Idempotency-Key": "once"}
+        app = create_app(connected(url), settings=ServerSettings(worker=False))
+        with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+            yield lambda: client.post("/api/v0/add_messages", json=body, headers=headers)
+
+    def test_before_it_is_done_may_be_tried_again(self, server, name, write, monkeypatch):
+        with monkeypatch.context() as patched:
+            patched.setattr(database, "_IDLE", math.inf)  # none is asked whether it is there
+            server.run(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'")
+            failed = write()
+        assert (failed.status_code, failed.json()["error_type"]) == (503, "BackendError")
+        assert "Retry-After" in failed.headers
+        assert write().json() == {"accepted": 1, "queued": 1, "due": False}
+
+    def test_where_it_was_committed_all_the_same_is_done_once(self, server, name, write):
+        """As at a failover: the server has committed, and waits for a standby before it says so."""
+        waiting = f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}' AND wait_event = 'SyncRep'"
+        with ThreadPoolExecutor(1) as other:
+            try:
+                server.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+                server.run("SELECT pg_reload_conf()")
+                first = other.submit(write)
+                until(lambda: server.run(waiting), "the commit")
+            finally:
+                server.run("ALTER SYSTEM RESET synchronous_standby_names")
+                server.run(f"SELECT pg_terminate_backend(pid, 5000) FROM ({waiting}) AS each")
+                server.run("SELECT pg_reload_conf()")
+            assert first.result(PATIENCE).status_code == 503
+        again = write()
+        assert (again.status_code, "is done" in again.json()["message"]) == (409, True)
+        assert server.run("SELECT count(*) FROM queued_messages", database=name) == [(1,)]
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="the page is part of a checkout only")

@@ -21,7 +21,7 @@ from memory_retrievers.backends.postgres import guards, migrations
 from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
-from memory_retrievers.backends.sql.requests import note_request, under_way
+from memory_retrievers.backends.sql.requests import noting
 from memory_retrievers.errors import BackendError, ConfigurationError
 from memory_retrievers.settings import POOL_SIZE
 
@@ -197,9 +197,8 @@ class Database(sql.Database):
             self._local.reading, self._local.scopes = connection, frozenset(scopes)
             try:
                 yield connection
-                if (request := under_way.get()) is not None:
-                    note_request(connection, request)
-                connection.commit()
+                with noting(connection):
+                    connection.commit()
             except BaseException:
                 with contextlib.suppress(psycopg.Error):  # a connection that is lost has undone it by itself
                     connection.undo()

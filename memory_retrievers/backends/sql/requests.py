@@ -78,7 +78,7 @@ class RequestUnderWay:
 
     key: str  # the hash of its key, in hexadecimal digits
     request: str  # the hash of what is asked
-    is_noted: bool = False  # it has begun to change something
+    is_noted: bool = False  # it has changed something
     noted: int = 0  # how many memories its answer was known to tell when it was noted last
     made: list[Made] = field(default_factory=list)  # the memories that it has made so far
     # all that its answer may quote: what it has made or changed so far, and what that may contradict
@@ -121,22 +121,28 @@ class RepeatedRequestError(Exception):
     """Another process has changed the store under the same key meanwhile; nothing was written."""
 
 
-def note_request(connection: Connection, request: RequestUnderWay) -> None:
-    """Note the request that this context works for; in the transaction of a change.
+@contextmanager
+def noting(connection: Connection) -> Iterator[None]:
+    """Note the request that this context works for, in the transaction of a change, which the block commits.
 
     Raises:
         RepeatedRequestError: Somebody else has done it; the transaction must be undone.
     """
+    if (request := under_way.get()) is None:
+        yield
+        return
     name, value = _PREFIX + request.key, _value(connection, request)
-    request.is_noted, request.noted = True, len(request.told)
+    request.noted = len(request.told)
     if connection.execute(ADD_NOTE, (name, value)).rowcount:
         if int(request.key[:8], 16) % _SWEEP_EVERY == 0:
             _sweep(connection, at=request.at)
-        return
-    known = _read(connection, name)
-    if known is not None and known.by != request.by and not is_old(known, at=request.at):
-        raise RepeatedRequestError
-    connection.execute("UPDATE notes SET value = ? WHERE name = ?", (value, name))
+    else:
+        known = _read(connection, name)
+        if known is not None and known.by != request.by and not is_old(known, at=request.at):
+            raise RepeatedRequestError
+        connection.execute("UPDATE notes SET value = ? WHERE name = ?", (value, name))
+    yield
+    request.is_noted = True  # where a lost connection leaves open whether it is committed, the note alone knows
 
 
 class SQLRequests(Part):
