@@ -310,6 +310,18 @@ def test_a_dump_is_restored_as_the_same_store(server, url, tmp_path):
         assert memory.verify().ok
 
 
+def test_what_a_restore_over_an_existing_store_has_dropped_is_named(server, url, tmp_path):
+    connected(url).close()
+    dump = tmp_path / "store.dump"
+    subprocess.run([server.program("pg_dump"), "--format=custom", f"--file={dump}", url], check=True)
+    restore = [server.program("pg_restore"), "--clean", "--exit-on-error", f"--dbname={url}", dump]
+    assert subprocess.run(restore, check=False, capture_output=True).returncode == 1
+    with connected(url) as memory:
+        problems = memory.verify().problems
+    for what in ("trigger memories_removed of memories", "policy within of scopes", "index memories_by_id"):
+        assert f"the {what} is missing: restore the database from a backup" in problems
+
+
 class TestAWriteUnderAKeyWhoseConnectionIsLost:
     @pytest.fixture
     def write(self, server, name, url):

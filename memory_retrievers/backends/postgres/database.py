@@ -290,7 +290,7 @@ class Database(sql.Database):
 
     def problems(self, connection: sql.Connection) -> Iterator[str]:
         """See ``sql.connection.Database``; PostgreSQL looks after its files, this after who may do what."""
-        return guards.problems(connection)
+        return migrations.problems(connection)
 
     def notes(self) -> Iterator[str]:
         """Say that the role sees a part of the store alone."""

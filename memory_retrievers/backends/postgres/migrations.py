@@ -14,6 +14,7 @@ import psycopg
 from memory_retrievers.backends.postgres import guards
 from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
 from memory_retrievers.backends.postgres.schema import MIGRATIONS
+from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sql.verification import TableState, state_of_tables
 from memory_retrievers.errors import ConfigurationError, StoreLockedError
@@ -251,25 +252,40 @@ def state_of_database(url: str) -> DatabaseState:
             size=one(connection, "SELECT pg_database_size(current_database())"),
             sessions=tuple(Session(*row) for row in connection.execute(_SESSIONS)),
             tables=state_of_tables(lambda statement: _rows(connection, statement)),
-            problems=tuple(_problems(connection, version)),
+            problems=(*problems(connection, version), *guards.blind_spots(connection)),
             now=one(connection, "SELECT now()"),
         )
 
 
-_MADE: Final = re.compile(r"CREATE TABLE (\w+)")
-_MISSING: Final = """
-    SELECT name FROM unnest(CAST(? AS text[])) AS name
-    WHERE NOT EXISTS (SELECT FROM pg_tables WHERE schemaname = current_schema() AND tablename = name) ORDER BY name
+_MADE: Final = {
+    r"CREATE TABLE (\w+)": "table {}",
+    r"CREATE TABLE (\w+) \(": "primary key of {}",  # which its partitions share
+    r"CREATE UNIQUE INDEX (\w+)": "index {}",
+    r"CREATE TRIGGER (\w+) [^(]*? ON (\w+)": "trigger {} of {}",
+    r"CREATE POLICY (\w+) ON (\w+)": "policy {} of {}",
+    r"ALTER TABLE (\w+) ENABLE ROW": "row-level security of {}",
+}
+_THERE: Final = """
+    WITH own AS (SELECT * FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace)
+    SELECT 'table ' || relname FROM own WHERE relkind IN ('r', 'p')
+    UNION ALL SELECT 'primary key of ' || relname FROM own JOIN pg_constraint ON conrelid = own.oid WHERE contype = 'p'
+    UNION ALL SELECT 'index ' || relname FROM own JOIN pg_index ON indexrelid = own.oid WHERE indisvalid
+    UNION ALL SELECT 'trigger ' || tgname || ' of ' || relname FROM own JOIN pg_trigger ON tgrelid = own.oid
+        WHERE tgenabled <> 'D'
+    UNION ALL SELECT 'policy ' || polname || ' of ' || relname FROM own JOIN pg_policy ON polrelid = own.oid
+    UNION ALL SELECT 'row-level security of ' || relname FROM own WHERE relrowsecurity
 """
 
 
-def _problems(connection: Connection, version: int) -> Iterator[str]:
-    made = {name for migration in MIGRATIONS[:version] for statement in migration for name in _MADE.findall(statement)}
-    for (name,) in connection.execute(_MISSING, (list(made),)):
-        yield f"the table {name} is missing: restore the database from a backup"
+def problems(connection: sql.Connection, version: int = len(MIGRATIONS)) -> Iterator[str]:
+    """Describe what the tables lack, as after a restore that broke off, and what lets one role run code as another."""
+    there, statements = {name for (name,) in connection.execute(_THERE)}, "\n".join(sum(MIGRATIONS[:version], ()))
+    made = {name.format(*found.groups()) for each, name in _MADE.items() for found in re.finditer(each, statements)}
+    for name in sorted(missing := made - there):
+        if f"table {name.rpartition(' of ')[2]}" not in missing:
+            yield f"the {name} is missing: restore the database from a backup"
     if version > 1:  # which brought the guards
         yield from guards.problems(connection)
-    yield from guards.blind_spots(connection)
 
 
 _UNTOLD: Final = (
