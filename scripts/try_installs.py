@@ -91,8 +91,6 @@ def _importing(module: str, name: str) -> tuple[str, ...]:
 LEFT_OUT: Final = (
     "--ignore=tests/langchain_adapter/test_standard_suites.py",  # LangChain has no suites that old for this pytest
     "--ignore=tests/langchain_adapter/test_vector_store.py",  # likewise
-    # the model that LlamaIndex has for tests follows no script there when it is asked for a completion
-    "--deselect=tests/llama_index_adapter/test_conversation_memory.py::test_a_condensing_chat_engine_remembers",
 )
 """What the oldest frameworks cannot be asked."""
 

@@ -4,11 +4,19 @@ from datetime import UTC, datetime
 from itertools import chain
 
 import pytest
-from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
+from llama_index.core.base.llms.types import ChatMessage, LLMMetadata, ToolCallBlock
 from llama_index.core.llms import MockFunctionCallingLLM
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.testing import FixedClock, HashEmbedder
+
+
+class ChatModel(MockFunctionCallingLLM):
+    """LlamaIndex's mock as a chat model, which its oldest version does not let it be by an argument."""
+
+    @property
+    def metadata(self):
+        return LLMMetadata(is_function_calling_model=True, is_chat_model=True)
 
 
 @pytest.fixture
@@ -68,7 +76,7 @@ def scripted(clock):
             call = ToolCallBlock(tool_call_id=str(len(prompts)), tool_name=name, tool_kwargs=arguments)
             return ChatMessage(role="assistant", blocks=[call])
 
-        llm = MockFunctionCallingLLM(response_generator=answer, is_chat_model=True)
+        llm = ChatModel(response_generator=answer)
         return llm, prompts
 
     return model
