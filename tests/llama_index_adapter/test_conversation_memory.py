@@ -5,6 +5,7 @@ import json
 import pickle
 import threading
 from contextlib import nullcontext
+from functools import partial
 
 import pydantic
 import pytest
@@ -867,6 +868,15 @@ async def test_of_the_steps_of_a_react_agent_only_its_answer_is_remembered(memor
     await agent.run("Are you sure?", memory=chat)
     assert "Observation" in texts(prompts[-1])[-2], "the agent itself reads its steps"
     assert "neither is near" not in told(prompts[-1]), "nor is what it reads there recalled"
+
+
+@looks_at_deprecated_attributes
+@pytest.mark.filterwarnings("ignore:is_running called:DeprecationWarning")
+@pytest.mark.parametrize("kind", [FunctionAgent, ReActAgent, partial(CodeActAgent, code_execute_fn=look)])
+async def test_any_agent_that_has_a_system_prompt_reads_the_profile(chat, scripted, kind):
+    llm, prompts = scripted("Thought: I can answer without using any more tools.\nAnswer: Yes.")
+    await kind(tools=[], llm=llm, system_prompt="Be brief.").run("nightly import?", memory=chat)
+    assert "Answer in metric units" in "\n".join(texts(prompts[0]))
 
 
 @looks_at_deprecated_attributes
