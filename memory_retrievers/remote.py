@@ -36,19 +36,19 @@ def _remote(
 class RemoteMemory(BaseMemory):
     """A memory on a server: ``RemoteMemory("http://127.0.0.1:8000", token)``.
 
-    It goes wherever an ``AgentMemory`` goes in the LangChain and LlamaIndex classes, except ``MemoryStoreAdapter``.
-    Each method does and raises what the method of ``AgentMemory`` does and raises; besides, every method raises
-    BackendError where the server does not answer or sends more than 128 MB, and ConfigurationError where it does not
-    let the token do this. A request that failed on the way is tried again, and is done once; where the server was
-    killed after the work and no longer has the answer, BackendError says "is done". May be used from several threads.
+    It replaces an ``AgentMemory`` in the LangChain and LlamaIndex classes, except ``MemoryStoreAdapter`` and
+    ``MemoryVectorStore``. Its methods do and raise what those of ``AgentMemory`` do. Besides, each raises BackendError
+    if the server does not answer or sends more than 128 MB, and ConfigurationError if the token does not permit the
+    request. A request that failed on the way is repeated, and executed only once; if the server was killed after the
+    work and has lost the answer, BackendError says "is done". May be used from several threads.
 
     Args:
-        url: Where the server is.
+        url: The address of the server.
         token: The bearer token; None sends none.
         timeout: Seconds to connect, to send, and between two pieces of an answer.
         processing_timeout: The same for ``process_due`` and ``flush``, in which language models are called; None is
             ``timeout``.
-        retries: How often a request is tried again at most.
+        retries: The most repetitions of a request.
 
     Raises:
         ConfigurationError: The URL is not one, or a number is not positive.
@@ -80,12 +80,12 @@ class RemoteMemory(BaseMemory):
 
         Args:
             drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``, or mappings of their fields.
-            replace: Forget the memories whose ids the drafts have; otherwise an id must not be taken.
+            replace: Forget memories with the id of a draft; otherwise such an id is refused.
             allow_duplicates: Also store facts that are known.
-            replacing: For each draft the id of the fact that it holds instead of, or None.
+            replacing: For each draft the id of the fact that it replaces, or None.
 
         Returns:
-            The memories, complete, in the order given; where some were held back, episodes come first.
+            The memories, complete, in the given order; if some were rejected, episodes come first.
 
         Raises:
             ValidationError: There are more than 256 drafts, they are of several scopes, a scope is malformed, or an id
@@ -172,7 +172,7 @@ class RemoteMemory(BaseMemory):
     aflush = awaited(flush)
 
     def run_tool(self, name: str, arguments: Mapping[str, object], *, scope: str) -> JsonObject:
-        """Run a memory tool there, and give its data; what ``MemoryToolkit`` and ``MemoryToolSpec`` use.
+        """Run a memory tool on the server and return its data; ``MemoryToolkit`` and ``MemoryToolSpec`` use this.
 
         Args:
             name: The name of the tool.
@@ -190,7 +190,7 @@ class RemoteMemory(BaseMemory):
         self._transport.close()
 
     def call(self, method: Method, *given: object, **named: object) -> Any:  # noqa: ANN401 - what the method gives
-        """Call a method of the table on the server; what the methods that are made of it do.
+        """Call a method on the server by its name; the other methods use this.
 
         Args:
             method: The method.

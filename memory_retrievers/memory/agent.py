@@ -85,10 +85,10 @@ def _opened_again(name: str, opener: Opener) -> AgentMemory:
 
 
 class AgentMemory(BaseMemory):
-    """A long-term memory: what an agent heard, and what it made of it, found again by meaning and by words.
+    """A long-term memory: it stores what an agent has heard and learned, and finds it again by meaning and by words.
 
-    Open one with :meth:`open` or :meth:`in_memory`; close it with :meth:`close`, or use it in a ``with`` statement.
-    All methods may be called from several threads at once.
+    Open one with :meth:`open`, :meth:`connect` or :meth:`in_memory`. Close it with :meth:`close`, or use it in a
+    ``with`` statement. All methods may be called from several threads at once.
     """
 
     def __init__(self, engine: Engine | None = None, release: Callable[..., None] | None = None) -> None:
@@ -142,27 +142,27 @@ class AgentMemory(BaseMemory):
         shared_group: bool = False,
         **options: Unpack[StoreOptions],
     ) -> Self:
-        """Open the store in the directory ``path``, or make it.
+        """Open the store in the directory ``path``, or create it.
 
-        Any number of processes of one machine may have a store open and write it at once. Opened twice in a process,
-        both handles share it, and it is closed with the last of them.
+        Any number of processes on one machine may have a store open and write to it at once. If a process opens a store
+        twice, both handles share it, and it is closed with the last of them.
 
         Args:
             path: The directory.
-            keyword: The BM25 engine, see ``KeywordEngine``; under the default fusion both give the same.
-            read_only: Only look, also beside a process that writes, or on a read-only file system; nothing is noted
-                for review.
-            shared_group: Make files and directories (0660, 2770) for all users of the directory's group, and not for
-                their owner alone (0600, 0700), whatever the umask; what is there keeps its modes.
-            **options: Embedder, language model, settings and the like, by name: see ``StoreOptions``.
+            keyword: The BM25 engine, see ``KeywordEngine``; under the default fusion both give the same results.
+            read_only: Only read, also next to a process that writes, or on a read-only file system; no retrieval is
+                recorded for review.
+            shared_group: Create files and directories for all users of the directory's group (0660, 2770) instead of
+                their owner alone (0600, 0700), whatever the umask; existing files keep their modes.
+            **options: Embedder, language model, settings and more, by name: see ``StoreOptions``.
 
         Raises:
-            TypeError: There is no option of such a name.
+            TypeError: There is no option of this name.
             ConfigurationError: An option cannot be used, the path is not a directory, a newer version of the package
-                wrote the store, this process has it open with other settings, there is none to look into, or an
+                wrote the store, this process has it open with other settings, ``read_only`` found no store, or an
                 environment variable is wrong.
-            StoreLockedError: A process of an older version of the package has the store open, or nothing can be written
-                there.
+            StoreLockedError: A process with an older version of the package has the store open, or the directory cannot
+                be written.
             EmbeddingMismatchError: The store was filled with another embedder.
             BackendError: The store cannot be read or written.
         """
@@ -178,7 +178,7 @@ class AgentMemory(BaseMemory):
 
     @classmethod
     def in_memory(cls, *, keyword: KeywordEngine = "rank_bm25", **options: Unpack[StoreOptions]) -> Self:
-        """Make a memory that leaves nothing on disk and ends with the process; the arguments are those of :meth:`open`.
+        """Create a memory that leaves nothing on disk and ends with the process; arguments as for :meth:`open`.
 
         Raises:
             ConfigurationError: The arguments do not fit together.
@@ -195,29 +195,29 @@ class AgentMemory(BaseMemory):
         read_only: bool = False,
         **options: Unpack[StoreOptions],
     ) -> Self:
-        """Use the store in a PostgreSQL database with pgvector, whose tables are made if they are missing.
+        """Use the store in a PostgreSQL database with pgvector; its tables are created if they are missing.
 
-        Any number of processes may write and read it at once, each with a connection of its own. It behaves as a
-        store of :meth:`open` does; what is said of arguments there holds here.
+        Any number of processes may read and write it at once, each with its own connections. It behaves like a store of
+        :meth:`open`, and arguments of the same name mean the same.
 
         Args:
-            url: How to reach the database, for example ``postgresql://user@host/agents``; further parameters go to
-                libpq. Several stores in one database take a schema each, before the one that pgvector is in:
+            url: The address, for example ``postgresql://user@host/agents``; its parameters are passed to libpq. For
+                several stores in one database give each its own schema, before that of pgvector:
                 ``?options=-csearch_path%3Dstore,public``.
-            pool_size: How many connections this process keeps at most; two are always open.
-            within: Confine every connection to this scope and those below it. Where its role does not own the tables,
-                PostgreSQL's row-level security shows it no row of any other scope, whatever is asked.
-            read_only: Only look, also into a standby; nothing is noted for review, no index is made, and Chroma is
-                left alone.
+            pool_size: The most connections that this process keeps; two are always open.
+            within: Confine every connection to this scope and those below it. If its role does not own the tables,
+                PostgreSQL's row-level security hides the rows of all other scopes from it, whatever is asked.
+            read_only: Only read, also from a standby; no retrieval is recorded for review, no index is built, and
+                Chroma is not touched.
             **options: As for :meth:`open`; ``dense`` may be ``exact``, or the client of a Chroma server.
 
         Raises:
             MissingExtraError: psycopg is not installed.
-            ConfigurationError: The arguments do not fit together, a newer version of the package made the tables, the
-                server is older than PostgreSQL 15 or has no pgvector, Chroma's own folder was asked for, or there is no
-                store to look into.
+            ConfigurationError: The arguments do not fit together, a newer version of the package created the tables,
+                the server is older than PostgreSQL 15 or has no pgvector, ``dense`` is ``chroma``, or ``read_only``
+                found no store.
             ValidationError: ``within`` is malformed.
-            StoreLockedError: The server takes no writes, as a standby does, and ``read_only`` was not asked for.
+            StoreLockedError: The server takes no writes, as a standby does, and ``read_only`` was not given.
             EmbeddingMismatchError: The store was filled with another embedder.
             BackendError: The database cannot be reached.
         """
@@ -248,21 +248,21 @@ class AgentMemory(BaseMemory):
         progress: Progress | None = None,
         **options: Unpack[StoreOptions],
     ) -> Self:
-        """Make a store from a file that :meth:`export` wrote, and open it.
+        """Create a store from a file that :meth:`export` wrote, and open it.
 
-        Records and vectors are taken as they are. The directory is there once everything is in it.
+        Records and vectors are copied as they are. The directory appears only when it is complete.
 
         Args:
             path: The file.
             into: The new store's directory: missing, or empty.
             keyword: As for :meth:`open`.
             shared_group: As for :meth:`open`.
-            progress: Called from time to time with how many memories are in, and of how many.
-            **options: As for :meth:`open`. The embedder must be the one the export's vectors are from; ``before_store``
-                does not see what is imported, which was stored once already.
+            progress: Called from time to time with the number of imported memories, and of all.
+            **options: As for :meth:`open`. The embedder must be the one that made the vectors; ``before_store`` does
+                not see what is imported, since it was stored once already.
 
         Raises:
-            ValidationError: The file is no export, or not whole; the message names the line.
+            ValidationError: The file is not an export, or not complete; the message names the line.
             ConfigurationError: The file cannot be read, a newer version wrote it, or the directory is not empty.
             EmbeddingMismatchError: The vectors are from another embedder.
         """
@@ -294,39 +294,39 @@ class AgentMemory(BaseMemory):
         progress: Progress | None = None,
         **options: Unpack[StoreOptions],
     ) -> Self:
-        """Copy a Chroma collection into a store, with its vectors, and serve from there.
+        """Copy a Chroma collection into a store, with its vectors, and serve it from there.
 
-        Every row becomes a fact under its own id. The copy goes on where it stopped if it is called again, and takes
-        in what is new or has changed; what is gone from the collection is left to :meth:`sync_chroma`. The collection
-        is only read, unless changes are written through. :attr:`adoption` tells what became of the rows.
+        Every row becomes a fact with the row's id. Called again, it continues where it stopped, and takes in what is
+        new or has changed; what was deleted from the collection is left to :meth:`sync_chroma`. The collection is only
+        read, unless ``write_through`` is given. :attr:`adoption` tells what became of the rows.
 
         Args:
             collection: What ``client.get_collection(...)`` returns, of any synchronous Chroma client; or a LangChain
                 ``Chroma``, or a LlamaIndex ``ChromaVectorStore``.
             path: The store's directory, or the address of a PostgreSQL database; None keeps the store in memory.
             scope: The scope of all memories; or
-            scope_key: the metadata key under which each row names its own, as text or a whole number.
+            scope_key: the metadata key under which each row names its scope, as text or a whole number.
             text_key: The metadata key of the text; None takes the document.
             category: The category of all facts.
-            where: A filter as Chroma's ``get`` takes it, for example ``{"team": "a"}``: only rows that it selects are
+            where: A filter as Chroma's ``get`` takes it, for example ``{"team": "a"}``: only rows that match are
                 adopted, now and by :meth:`sync_chroma`. None takes all.
             write_through: Also write to the collection what is remembered, updated or forgotten here from now on. Only
-                rows that were adopted or made here are touched. What cannot be written waits in the store until the
+                rows that were adopted or created here are touched. What cannot be written waits in the store until the
                 next change, :meth:`sync_chroma` or :meth:`close`.
             keyword: As for :meth:`open`; None is the default there, or of :meth:`in_memory`.
             shared_group: As for :meth:`open`.
-            progress: Called after every page with how many rows have been read, and of how many.
-            **options: As for :meth:`open`. The embedder must be the one the collection was filled with; up to five of
-                its texts are embedded again to see that it is; None takes the one of a LangChain ``Chroma``, else the
-                bundled one. ``before_store`` sees every row as a fact, and a text it has changed is embedded anew.
+            progress: Called after every page with the number of rows read, and of all.
+            **options: As for :meth:`open`. The embedder must be the one that filled the collection; up to five of its
+                texts are embedded again to check this. None takes that of a LangChain ``Chroma``, otherwise the bundled
+                one. ``before_store`` sees every row as a fact, and a text that it changes is embedded anew.
 
         Raises:
             ConfigurationError: The arguments do not fit together, or the store has adopted another collection, or this
-                one in another way.
-            ValidationError: The scope is malformed, there is no such category, or Chroma does not take the filter.
-            EmbeddingMismatchError: The embedder is not the collection's; nothing was made.
+                one with other arguments.
+            ValidationError: The scope is malformed, there is no such category, or Chroma does not accept the filter.
+            EmbeddingMismatchError: The embedder is not the collection's; nothing was created.
             StoreLockedError: As for :meth:`open`.
-            BackendError: The collection or the store failed; what is in stays, and a further call goes on.
+            BackendError: The collection or the store failed; what was copied stays, and another call continues.
         """
         from memory_retrievers.storage.chroma_sync import collection as source
         from memory_retrievers.storage.chroma_sync import rows
@@ -360,10 +360,10 @@ class AgentMemory(BaseMemory):
         return memory
 
     def close(self) -> None:
-        """Write what is waiting and release everything; a second call does nothing.
+        """Write what is pending and release everything; a second call does nothing.
 
-        A memory that is dropped instead is closed too, but with a worker in the background: close one before its
-        directory is moved or deleted.
+        A memory that is dropped without it is closed too, in a background thread if it has a worker: close it before
+        you move or delete its directory.
         """
         if (held := self._release.detach()) is not None:
             held[1]()
@@ -382,20 +382,20 @@ class AgentMemory(BaseMemory):
     ) -> list[AnyMemory]:
         """Store many memories in one transaction: all of them or none; their texts are embedded in batches before it.
 
-        A fact that is known in its scope is not stored again, as :meth:`remember_fact` says.
+        A fact that is already known in its scope is not stored again, as :meth:`remember_fact` says.
 
         Args:
             drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``, or mappings of their fields: one
                 with a ``fact`` is a fact, one with a ``summary`` an episode.
-            replace: Forget the memories whose scope and id the drafts have; otherwise an id must not be taken.
+            replace: Forget memories with the scope and id of a draft; otherwise such an id is refused.
             allow_duplicates: Also store facts that are known.
-            replacing: For each draft the id of the fact that it holds instead of, or None.
+            replacing: For each draft the id of the fact that it replaces, or None.
 
         Returns:
-            The memories, complete, in the order given; ``duplicate_of`` marks a fact that was known.
+            The memories, complete, in the given order; ``duplicate_of`` marks a fact that was known.
 
         Raises:
-            NotFoundError: There is no fact to be replaced; nothing was stored.
+            NotFoundError: A fact to be replaced does not exist; nothing was stored.
             ValidationError: A field breaks a rule, a scope is malformed, an id is taken, or a fact was replaced
                 already; nothing was stored.
             EmbeddingError: The embedder failed; nothing was stored.
@@ -411,17 +411,17 @@ class AgentMemory(BaseMemory):
 
     @property
     def manager(self) -> MemoryManager:
-        """What the memory tools use: finding, changing, moving and associating memories as they do."""
+        """What the memory tools use to find, change, move and link memories."""
         return self._engine.manager
 
     @property
     def items(self) -> StoredItems:
-        """What a LangGraph store uses: values under keys, stored as facts."""
+        """What the LangGraph store uses: values under keys, stored as facts."""
         return self._engine.items
 
     @property
     def overview(self) -> SQLOverview:
-        """What a person looks through: the tree of scopes, and pages of a scope in either order and at any moment."""
+        """What the window uses: the tree of scopes, and pages of a scope in either order and at any moment."""
         return self._store.ledger.overview
 
     @observed("update_memory")
@@ -451,25 +451,25 @@ class AgentMemory(BaseMemory):
         expires_at: datetime | NotGiven | None = NOT_GIVEN,
         correct: bool = False,
     ) -> AnyMemory:
-        """Change the fields that are given, each as a whole, and give the memory as it is now.
+        """Replace the given fields of a memory, and return the memory as it is now.
 
-        A new text is found from then on. What a fact said until now is kept as a former version of it, under the same
-        id: :meth:`history` lists it, and ``retrieve(..., as_of=...)`` finds it. ``updated_at`` moves unless nothing is
-        different.
+        A new text is found from now on. The former text of a fact is kept as an earlier version under the same id:
+        :meth:`history` lists it, and ``retrieve(..., as_of=...)`` finds it. ``updated_at`` changes if anything else
+        does.
 
         Args:
             id: The memory.
             scope: Its scope.
-            summary: What happened, of an episode.
-            fact: What a fact says from now on.
-            title: The headline of an episode.
-            category: What a fact is about.
-            keywords: What helps to find a fact.
-            tags: Labels.
+            summary: New summary of an episode.
+            fact: New text of a fact.
+            title: New title of an episode.
+            category: New category of a fact.
+            keywords: New keywords of a fact, which help to find it.
+            tags: New labels.
             metadata: Any JSON object.
             importance: 0 to 1.
-            expires_at: From when on it is invisible; None keeps it for good.
-            correct: The new text of a fact mends a slip: it is as if the fact had never said anything else.
+            expires_at: The moment from which it is no longer found; None keeps it for good.
+            correct: The new text corrects a slip: the former text is not kept.
 
         Raises:
             NotFoundError: There is no such memory in this scope.
@@ -491,12 +491,12 @@ class AgentMemory(BaseMemory):
 
     @observed("delete_memory")
     def forget(self, id: str, *, scope: str) -> None:
-        """Remove a memory for good, with every trace of it; :meth:`invalidate` is the soft form.
+        """Delete a memory for good, with every trace of it; :meth:`invalidate` keeps a fact that is no longer true.
 
-        Its text, vector and index entries go, and its id leaves the memories, characters and reviews that name it, but
-        for memories of a scope that it was moved from. What was made of it stays: facts, and what characters feel. Of
-        an open episode the queued messages are removed, also if an episode is just being made of them. :meth:`purge`
-        clears the bytes that are left in the files.
+        Its text, vector and index entries are deleted, and its id is removed from the memories, characters and reviews
+        that name it, except for memories of a scope that it was moved from. What was made from it stays: facts, and
+        feelings of characters. For an open episode the queued messages are deleted, even while an episode is being made
+        from them. :meth:`purge` erases the bytes that are left in the files.
 
         Raises:
             NotFoundError: There is no such memory in this scope.
@@ -507,7 +507,7 @@ class AgentMemory(BaseMemory):
 
     @observed("delete_memory")
     def forget_scope(self, scope: str, *, include_child_scopes: bool = True) -> int:
-        """Remove everything that a scope and the scopes below it hold, and give the number of memories.
+        """Delete everything in a scope and the scopes below it, and return the number of memories.
 
         Raises:
             ValidationError: The scope is malformed.
@@ -517,16 +517,16 @@ class AgentMemory(BaseMemory):
 
     @observed("delete_memory")
     def forget_conversation(self, scope: str, conversation: str | None = None) -> int:
-        """Remove what was said in a conversation, queued or in episodes, and give the number of episodes.
+        """Delete what was said in a conversation, queued or in episodes, and return the number of episodes.
 
-        What was made of it stays, as for :meth:`forget`. What waits for review in the scope goes, since it tells what
-        was asked in the conversation, and so does what waits above if anything was said in it.
+        What was made from it stays, as for :meth:`forget`. Pending reviews of the scope are deleted, since they show
+        what was asked in the conversation, and so are those of the scopes above it if the conversation had any message.
 
         Args:
-            scope: Whose conversation.
-            conversation: Which of the scope's conversations; None is the one without a name. Where
-                ``IngestionSettings.by_conversation`` is off, a scope has but one, and what was kept by this name before
-                goes with it.
+            scope: The scope of the conversation.
+            conversation: Its name in the scope; None is the conversation without a name. If
+                ``IngestionSettings.by_conversation`` is off, a scope has only one, and what was stored under this name
+                earlier is deleted with it.
 
         Raises:
             ValidationError: The scope or the conversation is malformed.
@@ -537,24 +537,24 @@ class AgentMemory(BaseMemory):
 
     @observed("delete_memory")
     def forget_messages(self, scope: str, messages: Iterable[Message | str]) -> ForgottenMessages:
-        """Remove single messages of conversations, queued or in episodes, and leave the rest as if they were not said.
+        """Delete single messages of conversations, queued or in episodes, as if they had not been said.
 
-        Title and summary of an episode are made anew by rules from the messages that are left, whoever wrote them,
-        since they may tell it; an episode of which none is left is forgotten. Memories that were made of the episode
-        stay, and are named in the answer. What waits for review in the scope, and in those above it, goes.
-        :meth:`purge` clears the bytes that are left in the files.
+        Rules write the title and summary of an episode anew from the messages that are left, whoever wrote the old
+        ones, since these may repeat what is deleted; an episode without any message left is forgotten. Memories made
+        from the episode stay, and the result names them. Pending reviews of the scope, and of those above it, are
+        deleted. :meth:`purge` erases the bytes that are left in the files.
 
         Args:
             scope: Whose conversations; exactly this scope.
-            messages: Which, at most 100: a message of a result, or the words of one, whole or with ``…`` for what a
-                block has left out. All messages of the scope that are named go; one without a time is named at all.
+            messages: At most 100: messages of a result, or the words of messages, complete or with ``…`` for what a
+                block leaves out. Every message of the scope that matches is deleted; words match at any time.
 
         Returns:
-            How many were removed, none if nobody said that, and what may still tell it.
+            How many were deleted, 0 if nobody said this, and which memories may still repeat it.
 
         Raises:
             ValidationError: An argument breaks a rule, the messages are in more than 100 episodes, or ``before_store``
-                has held back what is left of one; nothing was changed.
+                rejects what is left of one; nothing was changed.
             EmbeddingError: The embedder failed; nothing was changed.
         """
         parsed, named = scopes.parse(scope), named_messages(messages)
@@ -565,23 +565,23 @@ class AgentMemory(BaseMemory):
 
     @property
     def query_characters(self) -> int:
-        """How many characters a query may have: ``RetrievalSettings.query_characters``."""
+        """The maximum length of a query in characters: ``RetrievalSettings.query_characters``."""
         return self._retriever.query_characters
 
     @observed("search_memory")
     def retrieve(
         self, query: str, *, scope: str, record: bool = True, **options: Unpack[SearchOptions]
     ) -> RetrievalResult:
-        """The memories that answer a question, facts and episodes, best first.
+        """Find the memories that answer a question, facts and episodes, best first.
 
         Args:
             query: What to look for, in plain words: at most ``RetrievalSettings.query_characters``.
             scope: Whose memories; exactly this scope, unless ``include_child_scopes`` is given.
-            record: File the returned episodes for review, so that useful ones fade slower.
+            record: Record the returned episodes for review, so that useful ones fade more slowly.
             **options: Limits, category, moment and filters, by name: see ``SearchOptions``.
 
         Raises:
-            TypeError: There is no option of such a name.
+            TypeError: There is no option of this name.
             ValidationError: An argument breaks a rule.
             EmbeddingError: The embedder failed.
         """
@@ -591,13 +591,13 @@ class AgentMemory(BaseMemory):
     def recent(
         self, scope: str, *, limit: int = 10, days_limit: float | None = None, facts: bool = False
     ) -> RecentResult:
-        """The scope's newest episodes by ``created_at``, those that are still open among them, and if asked its facts.
+        """Return the scope's newest episodes by ``created_at``, including open ones, and on request its newest facts.
 
         Args:
             scope: Whose memories.
-            limit: At most this many of either kind; brought into 1 to 100.
-            days_limit: Only those made in the last so many days.
-            facts: Also the facts that hold.
+            limit: The most of either kind; a number outside 1 to 100 becomes the nearest within.
+            days_limit: Only memories created in this many last days.
+            facts: Also return facts that are valid.
 
         Raises:
             ValidationError: An argument breaks a rule.
@@ -605,10 +605,10 @@ class AgentMemory(BaseMemory):
         return self._retriever.recent(scope, limit=limit, days_limit=days_limit, facts=facts)
 
     def profile(self, scope: str) -> Profile:
-        """What a model should always know of a scope, for its instructions: the same until one of these facts changes.
+        """Return what a model should always know of a scope, for its instructions; it is the same until a fact changes.
 
-        That is its facts of the categories guideline, identity and preference, and those that are pinned: whose
-        importance was set by hand to 0.5 or more, by the tool ``memory_set_score``, in the window, or as
+        These are the facts of the categories guideline, identity and preference, and pinned facts: those whose
+        importance was set by hand to 0.5 or more, with the tool ``memory_set_score``, in the window, or with
         ``importance_pinned`` of a draft. Nothing is recorded.
 
         Args:
@@ -620,10 +620,10 @@ class AgentMemory(BaseMemory):
         return self._retriever.profile(scope)
 
     def get(self, id: str, *, scope: str) -> AnyMemory:
-        """The memory of this id in this scope, invalidated facts and open episodes included.
+        """Return the memory with this id in this scope, also an invalidated fact or an open episode.
 
         Raises:
-            NotFoundError: There is none; what other scopes hold makes no difference.
+            NotFoundError: There is none in this scope, whatever other scopes contain.
             ValidationError: The scope is malformed.
         """
         try:
@@ -644,19 +644,19 @@ class AgentMemory(BaseMemory):
         until: datetime | str | None = None,
         where: JsonObject | None = None,
     ) -> Page:
-        """The memories of a scope, newest first, page by page; invalidated facts are among them.
+        """Return the memories of a scope, newest first, page by page; invalidated facts are among them.
 
-        What is still queued is listed by :meth:`waiting`.
+        :meth:`waiting` lists queued messages.
 
         Args:
             scope: Whose memories.
             kind: Only episodes, or only facts.
-            cursor: The ``cursor`` of the page before. What is stored meanwhile neither repeats nor hides a memory.
+            cursor: The ``cursor`` of the page before. Memories stored meanwhile neither repeat nor hide another.
             limit: At most this many, 1 to 1000.
-            tags: Only memories that have all of these; the filters are the same for every page.
+            tags: Only memories that have all of these; use the same filters for every page.
             metadata: Only memories that have each of these values under its key.
-            since: Only facts made, and episodes begun, at that moment or later.
-            until: Only facts made, and episodes begun, at that moment or earlier.
+            since: Only facts created, and episodes begun, at that moment or later.
+            until: Only facts created, and episodes begun, at that moment or earlier.
             where: A filter with operators: see ``FilterOptions``.
 
         Raises:
@@ -668,18 +668,18 @@ class AgentMemory(BaseMemory):
         return page_of(self._store.ledger.page(listing, after=parse_cursor(cursor), limit=size + 1), limit=size)
 
     def pending_reviews(self, scope: str) -> builtins.list[PendingReview]:
-        """The retrievals in this scope whose use has not been judged yet, oldest first."""
+        """Return the retrievals in this scope whose usefulness has not been judged yet, oldest first."""
         self._pending.flush()
         return self._store.ledger.pending_reviews(scopes.parse(scope))
 
     def now(self) -> datetime:
-        """The current moment in UTC, by the clock of this memory."""
+        """Return the current moment in UTC, by the clock of this memory."""
         return self._store.now()
 
     def scopes(self, within: str | None = None) -> builtins.list[str]:
-        """The scopes that hold a memory that has not expired, sorted: all, or ``within`` and those below it.
+        """Return the scopes that contain unexpired memories, sorted: all, or ``within`` and those below it.
 
-        Where messages wait that are no memory yet, :meth:`waiting_scopes` tells; who looks for every user takes both.
+        :meth:`waiting_scopes` returns those with queued messages only, too; use both to find every user.
 
         Raises:
             ValidationError: The scope is malformed.
@@ -687,7 +687,7 @@ class AgentMemory(BaseMemory):
         return _those_within(within, self._store.ledger.scopes(now=self._store.now()))
 
     def stats(self, scope: str | None = None) -> ScopeStatistics:
-        """How much a scope holds, or the whole store, without what has expired.
+        """Count what a scope contains, or the whole store, without what has expired.
 
         Raises:
             ValidationError: The scope is malformed.
@@ -698,13 +698,13 @@ class AgentMemory(BaseMemory):
     # --- explaining
 
     def explain(self, query: str, *, scope: str, **options: Unpack[SearchOptions]) -> ExplainedRetrieval:
-        """Why :meth:`retrieve` returns what it returns: the place and score of each memory by every stage.
+        """Explain why :meth:`retrieve` returns what it returns: the rank and score of each memory at every stage.
 
-        Nothing is filed for review.
+        Nothing is recorded for review.
 
         Args:
-            query: What is looked for.
-            scope: The scope that is searched.
+            query: The question.
+            scope: The scope to search.
             **options: As for :meth:`retrieve`.
 
         Raises:
@@ -714,20 +714,20 @@ class AgentMemory(BaseMemory):
         return self._retriever.explain(self._request(query, scope, options))
 
     def explain_missing(self, id: str, *, query: str, scope: str, **options: Unpack[SearchOptions]) -> ExplainedAbsence:
-        """Why :meth:`retrieve` does not return a memory: the stage that drops it; or that it does return it.
+        """Explain why :meth:`retrieve` does not return a memory: the stage that drops it, or that none does.
 
-        The arguments after ``id`` are those of :meth:`retrieve`. Nothing is filed for review.
+        The arguments after ``id`` are those of :meth:`retrieve`. Nothing is recorded for review.
 
         Args:
-            id: Which memory.
-            query: What is looked for.
-            scope: The scope that is searched; the memory's own, unless ``include_child_scopes`` is given. If several of
-                the scopes hold a memory of this id, that of ``scope`` is meant, or else the first by the name of its
-                scope.
+            id: The memory.
+            query: The question.
+            scope: The scope to search; the memory's own, unless ``include_child_scopes`` is given. If several of the
+                searched scopes contain a memory with this id, the one in ``scope`` is meant, otherwise the first by the
+                name of its scope.
             **options: As for :meth:`retrieve`.
 
         Raises:
-            NotFoundError: There is no such memory in this scope; what other scopes hold makes no difference.
+            NotFoundError: There is no such memory in this scope, whatever other scopes contain.
             ValidationError: An argument breaks a rule.
             EmbeddingError: The embedder failed.
         """
@@ -737,15 +737,15 @@ class AgentMemory(BaseMemory):
 
     @observed("upsert_memory")
     def add_messages(self, scope: str, messages: Iterable[MessageLike], *, conversation: str | None = None) -> Queued:
-        """Queue messages of a conversation; cheap, since no model is called and nothing is embedded.
+        """Queue messages of a conversation; this is cheap, since no model is called and nothing is embedded.
 
-        They are kept from here on, and found by every search as turns of an open episode. They become part of one when
-        :meth:`process_due` finds a border behind them, or with :meth:`flush`.
+        From now on they are kept, and every search finds them as an open episode. They become part of a finished one
+        when :meth:`process_due` finds that a topic has ended, or with :meth:`flush`.
 
         Args:
             scope: Whose conversation.
             messages: What was said, in order.
-            conversation: Which of the scope's conversations it is, for example the id of a thread; no episode has
+            conversation: The name of the conversation in the scope, for example the id of a thread; no episode has
                 messages of two. None is a conversation of its own.
 
         Returns:
@@ -762,7 +762,7 @@ class AgentMemory(BaseMemory):
         return queued
 
     def process_due(self, scope: str | None = None, *, include_child_scopes: bool = False) -> Report:
-        """Turn what is due into episodes, review what was retrieved, and turn episodes into facts.
+        """Turn what is due into episodes, review what was retrieved, and extract facts from episodes.
 
         The messages of a conversation are due when there are 20 of them, or 5 of which the first is older than two
         hours, or when nothing has been added for half an hour (``IngestionSettings``). Facts need a language model.
@@ -772,10 +772,10 @@ class AgentMemory(BaseMemory):
             include_child_scopes: Also every scope below ``scope``.
 
         Raises:
-            ValidationError: The scope is malformed, or a judge of the application's gave a rating that there is not.
+            ValidationError: The scope is malformed, or your own judge gave a rating that does not exist.
             LanguageModelError: A language model failed; what was not done is still due.
-            EmbeddingError: The embedder failed; likewise.
-            ConfigurationError: A segmenter of the application's gave segments that do not take all messages; likewise.
+            EmbeddingError: The embedder failed; what was not done is still due.
+            ConfigurationError: Your own segmenter gave segments that do not take all messages; these are still due.
         """
         self._pending.flush()
         if scope is None or include_child_scopes:
@@ -783,27 +783,27 @@ class AgentMemory(BaseMemory):
         return self._engine.pipeline.process(scopes.parse(scope))
 
     def flush(self, scope: str, conversation: str | None = None) -> Report:
-        """Make episodes of everything that is queued, the last message included, as at the end of a session.
+        """Turn everything that is queued into episodes, the last message included, as at the end of a session.
 
         Args:
             scope: Whose messages.
-            conversation: Only those of this conversation; one that has none, or is unknown, gives an empty report.
+            conversation: Only those of this conversation; if it has none, or is unknown, the report is empty.
                 None is all conversations of the scope.
 
         Raises:
-            ValidationError: The scope or the conversation is malformed, or a judge of the application's gave a rating
-                that there is not.
+            ValidationError: The scope or the conversation is malformed, or your own judge gave a rating that does not
+                exist.
             LanguageModelError: A language model failed; what was not done is still due.
-            EmbeddingError: The embedder failed; likewise.
-            ConfigurationError: A segmenter of the application's gave segments that do not take all messages; likewise.
+            EmbeddingError: The embedder failed; what was not done is still due.
+            ConfigurationError: Your own segmenter gave segments that do not take all messages; these are still due.
         """
         self._pending.flush()
         return self._engine.pipeline.flush(scopes.parse(scope), conversation=parse_conversation(conversation))
 
     def start_worker(self) -> None:
-        """Let a thread do what is due, when messages arrive and when they have waited long enough, until :meth:`close`.
+        """Start a thread that does what is due, when messages arrive or have waited long enough, until :meth:`close`.
 
-        What it cannot do is tried again later, and a warning is logged. A second call does nothing.
+        What fails is tried again later, and a warning is logged. A second call does nothing.
 
         Raises:
             ConfigurationError: The memory was opened read-only.
@@ -811,7 +811,7 @@ class AgentMemory(BaseMemory):
         self._engine.start_worker()
 
     def review(self, id: str, *, scope: str, rating: Rating | str) -> EpisodicMemory:
-        """Say how an episode served, so that it fades slower or faster from now on (FSRS-6).
+        """Rate how useful an episode was, so that it fades more slowly or faster from now on (FSRS-6).
 
         Args:
             id: The episode.
@@ -830,10 +830,10 @@ class AgentMemory(BaseMemory):
         return review_one(self._store, parse_id(id), scope=scopes.parse(scope), rating=rating, now=self.now())
 
     def history(self, fact_id: str, *, scope: str) -> tuple[SemanticMemory, ...]:
-        """What a fact says and has said, what it has replaced and what has replaced it, in the order of validity.
+        """Return the versions of a fact, and the facts that it replaced or was replaced by, in the order of validity.
 
-        What has expired is left out. A former version of a fact has its id, its own text, category, keywords,
-        ``valid_at`` and ``invalid_at``, and everything else as the fact has it now; ``replaced_by`` is the id itself.
+        What has expired is left out. An earlier version has the fact's id, its own text, category, keywords,
+        ``valid_at`` and ``invalid_at``, and otherwise the fact's present fields; its ``replaced_by`` is that id.
 
         Raises:
             NotFoundError: There is no such fact in this scope.
@@ -847,11 +847,11 @@ class AgentMemory(BaseMemory):
         return visible
 
     def events(self, scope: str, *, id: str | None = None, limit: int = 100) -> tuple[MemoryEvent, ...]:
-        """What happened to a memory, or to all of a scope, newest first: what, when, by which way, and by whom.
+        """Return the log of a memory, or of a scope, newest first: what happened, when, by which channel and by whom.
 
-        No text is in it: what a fact has said tells :meth:`history`. It moves with a memory and is gone with it; of one
-        that is forgotten stays when and by whom, without its id, as long as its scope holds anything. A memory keeps
-        the last 20 entries of a kind, a store a million.
+        It contains no text: :meth:`history` returns earlier texts. The log moves with a memory and is deleted with it;
+        when one is forgotten, an entry without its id stays as long as its scope contains anything. A memory keeps the
+        last 20 entries of a kind, a store a million.
 
         Args:
             scope: Whose memories.
@@ -877,7 +877,7 @@ class AgentMemory(BaseMemory):
         include_child_scopes: bool = False,
         limit: int = 1000,
     ) -> MemoryDiff:
-        """What a scope knows at one moment and did not know, or knew otherwise, at another.
+        """Return what changed in a scope between two moments: what is new, changed, or no longer valid.
 
         Args:
             scope: Whose memories.
@@ -899,27 +899,27 @@ class AgentMemory(BaseMemory):
         )
 
     def waiting(self, scope: str, *, limit: int = 100) -> builtins.list[Message]:
-        """The queued messages of a scope that no episode has been made of yet, in the order they came.
+        """Return the queued messages of a scope that are not part of a finished episode yet, in their order.
 
         Args:
             scope: Whose messages.
-            limit: At most this many, from the first on; ``stats(scope).queued_messages`` counts all.
+            limit: At most this many, the oldest; ``stats(scope).queued_messages`` counts all.
 
         Raises:
-            ValidationError: The scope is malformed, or the limit is negative or no whole number.
+            ValidationError: The scope is malformed, or the limit is negative or not a whole number.
         """
         at_most = parse_limit("limit", limit)
         queued = self._store.ledger.conversations.waiting(scopes.parse(scope), limit=at_most)
         return [waiting.message for waiting in queued]
 
     def transcript(self, scope: str, conversation: str | None = None, *, limit: int = 1_000) -> builtins.list[Message]:
-        """What was said in a conversation, in the order it came: the messages of its episodes, and those queued.
+        """Return what was said in a conversation, in order: the messages of its episodes, and queued ones.
 
         Args:
             scope: Whose conversation.
-            conversation: Which of the scope's conversations, as :meth:`add_messages` named it; None is the one without
-                a name. Where ``IngestionSettings.by_conversation`` is off, a scope has but one.
-            limit: At most this many, the last, 1 to 1000.
+            conversation: Its name in the scope, as given to :meth:`add_messages`; None is the one without a name. If
+                ``IngestionSettings.by_conversation`` is off, a scope has only one.
+            limit: At most this many, the last ones, 1 to 1000.
 
         Raises:
             ValidationError: An argument breaks a rule.
@@ -930,7 +930,7 @@ class AgentMemory(BaseMemory):
         )
 
     def waiting_scopes(self, within: str | None = None) -> builtins.list[str]:
-        """The scopes in which messages wait to become episodes, or reviews to be made, sorted; as for :meth:`scopes`.
+        """Return the scopes in which messages or reviews are still to be processed, sorted; as for :meth:`scopes`.
 
         Raises:
             ValidationError: The scope is malformed.
@@ -941,17 +941,17 @@ class AgentMemory(BaseMemory):
 
     @observed("upsert_memory")
     def add_scene_events(self, scope: str, events: Sequence[SceneEvent]) -> builtins.list[EpisodicMemory]:
-        """Store what happened in a story, in its order, and how its characters stand after it: all or nothing.
+        """Store what happened in a story, in order, and the state of its characters after it: all or nothing.
 
-        Each event becomes an episode: one star is a surprise and an importance of 0, five are 1. It is found as any
-        episode is; facts are never made of it. What ``before_store`` holds back does not reach the characters.
+        Each event becomes an episode: one star is a surprise and an importance of 0, five are 1. It is found like any
+        episode; facts are never extracted from it. What ``before_store`` rejects does not affect the characters.
 
         Args:
             scope: Whose story.
             events: Made by hand, also as mappings of their fields, or by ``memory_retrievers.scene.extraction``.
 
         Returns:
-            The stored episodes, in the order given.
+            The stored episodes, in the given order.
 
         Raises:
             ValidationError: The scope or an event is malformed, or an id is taken; nothing was stored.
@@ -969,11 +969,11 @@ class AgentMemory(BaseMemory):
         return _episodes(self._store.put(drafts_of(parsed, events), together=update_characters))
 
     def characters(self, scope: str, *, pov: Sequence[str] = ()) -> builtins.list[CharacterState]:
-        """The characters of a scope's story, each as of its last event, in the order in which they appeared.
+        """Return the characters of a scope's story, each as of its last event, in the order in which they appeared.
 
         Args:
             scope: Whose story; exactly this scope.
-            pov: From whose point of view: as the events tell of them that these characters know. Nobody is everybody.
+            pov: The point of view: only events that these characters know are used. Nobody means everybody.
 
         Raises:
             ValidationError: The scope or a name is malformed.
@@ -996,18 +996,18 @@ class AgentMemory(BaseMemory):
         query: str | None = None,
         settings: SceneSettings | None = None,
     ) -> str:
-        """The ``<scene_memory>`` block: the story so far, what led up to this moment, and the current scene.
+        """Return the ``<scene_memory>`` block: the story so far, what led up to this moment, and the current scene.
 
         Args:
             scope: Whose story; exactly this scope.
-            chat_length: How many messages the chat has, counted as the events' ``message_ids`` are.
-            present: The names of who is there.
-            pov: From whose point of view: only what these characters know, as far as they know anything,
-                and how others feel since what they know; they are not named as present. Nobody is everybody.
-            budget: So many tokens at most; the frame is rendered in any case.
-            query: What the chat is about now; the events that bear on it come first if not all fit. None, or a
-                blank one, leaves it to ``settings.budget_policy``.
-            settings: What is shown, and what gives way; None is ``SceneSettings()``.
+            chat_length: How many messages the chat has, counted as in the events' ``message_ids``.
+            present: The names of those who are there.
+            pov: The point of view: only what these characters know, and others as they know them; they themselves are
+                not listed as present. Nobody means everybody.
+            budget: The most tokens; the frame is rendered in any case.
+            query: What the chat is about now; if not all events fit, those related to it come first. None, or a
+                blank one, leaves this to ``settings.budget_policy``.
+            settings: What is shown, and what is left out first; None is ``SceneSettings()``.
 
         Raises:
             ValidationError: An argument breaks a rule.
@@ -1041,7 +1041,7 @@ class AgentMemory(BaseMemory):
     # --- maintenance
 
     def verify(self) -> VerificationReport:
-        """Look whether the store is whole: the file, every memory with its passages and vectors, the postings.
+        """Check whether the store is intact: the file, every memory with its passages and vectors, the postings.
 
         Raises:
             BackendError: The server of a database could not be asked, or not to the end.
@@ -1049,12 +1049,12 @@ class AgentMemory(BaseMemory):
         return maintenance.verify(self._store)
 
     def rebuild(self, what: Index = "all") -> None:
-        """Make indexes anew from the stored memories, which stay as they are.
+        """Rebuild indexes from the stored memories, which stay as they are.
 
         Args:
-            what: ``sparse`` makes postings and word statistics anew from the passages, in one transaction. ``dense``
-                only drops the vectors remembered in memory, which are read from the store again: the stored vectors
-                are the index, and mending them would take embedding again. ``all`` does both.
+            what: ``sparse`` rebuilds postings and word statistics from the passages, in one transaction. ``dense``
+                only drops the vectors held in memory, which are then read from the store again: the stored vectors are
+                the index, and repairing them would take embedding again. ``all`` does both.
 
         Raises:
             ValidationError: There is no such index.
@@ -1064,40 +1064,40 @@ class AgentMemory(BaseMemory):
     def reembed(
         self, embedder: AnyEmbedder | None, *, embedder_id: str | None = None, progress: Progress | None = None
     ) -> None:
-        """Move the store to another embedder: the vector of every memory is made anew, and the records stay.
+        """Move the store to another embedder: every memory gets a new vector, and the records stay.
 
-        The store may be searched and written meanwhile: the old vectors serve until all new ones are there, and then
-        the change is made at once, for every handle. What is done is kept: after a crash, or when the embedder failed,
-        a call with the same embedder goes on where it was, and one with another starts over.
+        The store may be searched and written meanwhile: the old vectors are used until all new ones exist, and then all
+        handles change over at once. Progress is kept: after a crash, or when the embedder failed, a call with the same
+        embedder continues, and one with another starts over.
 
-        When the old embedder is not at hand, open the store under its name and move it before anything else:
+        If the old embedder is not available, open the store under its name and move it before anything else:
         ``AgentMemory.open(path, embedder=new, embedder_id=<the old one's id>)``, then ``memory.reembed(new)``.
 
         Args:
             embedder: The new one, as for :meth:`open`; None is the bundled one.
-            embedder_id: The name the store remembers the new one by, as for :meth:`open`.
-            progress: Called after every page with how many memories have a new vector, and of how many.
+            embedder_id: The name under which the store knows the new one, as for :meth:`open`.
+            progress: Called after every page with the number of memories that have a new vector, and of all.
 
         Raises:
-            ConfigurationError: The embedder embeds in no known way, another thread is re-embedding this store, or it
-                was opened read-only.
-            EmbeddingError: The embedder failed; the old one goes on serving.
-            BackendError: The store cannot be written; the old embedder goes on serving.
+            ConfigurationError: The object is not an embedder, another thread is re-embedding this store, or it was
+                opened read-only.
+            EmbeddingError: The embedder failed; the old one stays in use.
+            BackendError: The store cannot be written; the old embedder stays in use.
         """
         maintenance.reembed(self._store, chosen_embedder(embedder, embedder_id=embedder_id), progress=progress)
 
     def reindex(self, *, progress: Progress | None = None) -> int:
-        """Bring what is stored of episodes to ``RetrievalSettings.passages``, after that was changed.
+        """Adapt the index of all stored episodes to ``RetrievalSettings.passages``, after that was changed.
 
         With ``turns``, the messages of every episode are embedded and indexed, where they are not yet; with
-        ``summary``, those of all episodes are given up. Episodes themselves stay as they are. Opening a store never
-        does this, and new episodes follow the settings without it.
+        ``summary``, those of all episodes are removed from the index. Episodes themselves stay as they are. Opening a
+        store never does this, and new episodes follow the settings without it.
 
-        The store may be searched and written meanwhile. What is done is kept: after a crash, or when the embedder
-        failed, another call goes on where it was.
+        The store may be searched and written meanwhile. Progress is kept: after a crash, or when the embedder failed,
+        another call continues.
 
         Args:
-            progress: Called from time to time with how many episodes are done, and of how many.
+            progress: Called from time to time with the number of episodes done, and of all.
 
         Returns:
             How many episodes were changed.
@@ -1113,23 +1113,23 @@ class AgentMemory(BaseMemory):
         return changed
 
     def purge(self) -> None:
-        """Remove what has expired, and leave no byte of what was forgotten in the directory of the store.
+        """Delete what has expired, and erase every byte of what was forgotten from the store's directory.
 
-        The file is written anew, which takes time and, for that long, as much space again.
+        The file is written anew, which takes time and, meanwhile, as much space again.
 
         Raises:
-            BackendError: It could not be done now, since somebody was reading; nothing is lost.
+            BackendError: It could not be done now, since the store was being read; nothing is lost.
         """
         self._pending.flush()
         self._store.purge()
 
     def backup(self, path: str | Path) -> None:
-        """Copy the store to a new directory, whatever is written meanwhile; :meth:`open` opens the copy.
+        """Copy the store to a new directory, also while it is written; :meth:`open` opens the copy.
 
         Raises:
-            ConfigurationError: The directory is in use, in that of the store, or cannot be made, or a move into the
-                store has not ended.
-            BackendError: The copy failed, and nothing was left of it.
+            ConfigurationError: The directory is in use, inside the store's, or cannot be created, or a move into the
+                store is not complete.
+            BackendError: The copy failed, and nothing of it was left.
         """
         self._pending.flush()
         transfer.require_moved(self._store.ledger.notes())
@@ -1139,26 +1139,26 @@ class AgentMemory(BaseMemory):
     def export(
         self, path: str | Path, *, scope: str | None = None, incomplete: bool = False, progress: Progress | None = None
     ) -> int:
-        """Write memories of every kind, their vectors, queued messages and reviews into a new file, losing nothing.
+        """Write all memories, their vectors, queued messages and reviews to a new file, losing nothing.
 
-        The file has JSON lines, is of one moment, and appears under its name only when it is whole. :meth:`import_`
-        reads it.
+        The file has JSON lines, shows the store at one moment, and appears under its name only when it is complete.
+        :meth:`import_` reads it.
 
         Args:
             path: The file; it must not exist yet.
             scope: This scope and all below it; None is everything.
-            incomplete: Also what a move that has not ended has brought into this store so far.
-            progress: Called from time to time with how many memories are written, and of how many.
+            incomplete: Also export what a move that is not complete has brought into this store so far.
+            progress: Called from time to time with the number of memories written, and of all.
 
         Returns:
             How many memories were written.
 
         Raises:
             ConfigurationError: The file exists, is in the store's directory, or cannot be written, or a move into the
-                store has not ended.
+                store is not complete.
             ValidationError: The scope is malformed.
-            BackendError: A memory is damaged; :meth:`verify` tells more.
-            DiskFullError: There is no space left for the file; nothing was left of it.
+            BackendError: A memory is damaged; :meth:`verify` shows more.
+            DiskFullError: There is no space left for the file; nothing of it was left.
         """
         asked = None if scope is None else scopes.parse(scope)
         if not self._engine.read_only:
@@ -1187,25 +1187,25 @@ class AgentMemory(BaseMemory):
         confirm: bool = False,
         progress: Progress | None = None,
     ) -> AdoptionReport:
-        """Follow a collection that was adopted: take in what is new, update what has changed, forget what is gone.
+        """Follow a collection that was adopted: import what is new, update what has changed, forget what was deleted.
 
-        A memory follows its row in text, vector and metadata; what else was changed here stays. Everything is read
-        before anything is written, and what was written through and still waits goes out first.
+        A memory follows its row in text, vector and metadata; other changes made here stay. Everything is read before
+        anything is written, and pending writes to the collection are done first.
 
         Args:
-            collection: The one that was given to :meth:`from_chroma`, or a LangChain or LlamaIndex store that holds it.
-            where: Narrows this call to the rows that this filter of Chroma's selects as well: others are neither
-                taken in nor updated. The filter of the adoption always holds; a row that was changed and is no longer
-                selected by it is forgotten, as one that was deleted is.
-            confirm: Also go on if more than half of the adopted memories would be forgotten, or if another collection
-                has taken the place of the one adopted.
-            progress: Called after every page with how many rows have been read, and of how many.
+            collection: The one that was given to :meth:`from_chroma`, or a LangChain or LlamaIndex store that has it.
+            where: Narrows this call to rows that also match this filter of Chroma's: others are neither imported nor
+                updated. The filter of the adoption always holds; a row that was changed and no longer matches it is
+                forgotten like a deleted one.
+            confirm: Also continue if more than half of the adopted memories would be forgotten, or if another
+                collection has taken the place of the adopted one.
+            progress: Called after every page with the number of rows read, and of all.
 
         Raises:
             ConfigurationError: This store has adopted no collection, or another one.
-            ValidationError: More than half would be forgotten, or Chroma does not take the filter; nothing was changed.
+            ValidationError: More than half would be forgotten, or Chroma refuses the filter; nothing was changed.
             EmbeddingMismatchError: The collection's vectors are not from the store's embedder; nothing was changed.
-            BackendError: The collection failed; what is done stays, and a further call goes on.
+            BackendError: The collection failed; what is done stays, and another call continues.
         """
         from memory_retrievers.storage.chroma_sync import collection as source
         from memory_retrievers.storage.chroma_sync import rows, sync

@@ -52,25 +52,25 @@ class BaseMemory(ABC):
         allow_duplicates: bool = False,
         replacing: Sequence[str | None] = (),
     ) -> list[AnyMemory]:
-        """Store drafts, and give the memories; what is held back is not among them.
+        """Store drafts, and return the memories, without those that ``before_store`` rejects.
 
         Args:
             drafts: From ``EpisodicMemory.new(...)`` and ``SemanticMemory.new(...)``, or mappings of their fields.
-            replace: Forget the memories whose scope and id the drafts have; otherwise an id must not be taken.
+            replace: Forget memories with the scope and id of a draft; otherwise such an id is refused.
             allow_duplicates: Also store facts that are known.
-            replacing: For each draft the id of the fact that it holds instead of, or None.
+            replacing: For each draft the id of the fact that it replaces, or None.
         """
 
     @abstractmethod
     def retrieve(
         self, query: str, *, scope: str, record: bool = True, **options: Unpack[SearchOptions]
     ) -> RetrievalResult:
-        """The memories that answer a question, facts and episodes, best first.
+        """Find the memories that answer a question, facts and episodes, best first.
 
         Args:
             query: The question, in plain words.
             scope: The scope to search.
-            record: File the returned episodes for review.
+            record: Record the returned episodes for review.
             **options: See ``SearchOptions``.
         """
 
@@ -111,7 +111,7 @@ class BaseMemory(ABC):
         difficulty: float | None = None,
         conversation_id: str | None = None,
     ) -> EpisodicMemory:
-        """Store one episode; what is left out is filled in. See ``EpisodicMemory`` for the fields.
+        """Store one episode; fields that are left out are filled in. See ``EpisodicMemory`` for the fields.
 
         Raises:
             ValidationError: A field breaks a rule, or the id is taken in this scope; nothing was stored.
@@ -159,37 +159,36 @@ class BaseMemory(ABC):
         replaces: str | None = None,
         allow_duplicates: bool = False,
     ) -> SemanticMemory:
-        """Store one fact, unless it is known; what is left out is filled in. See ``SemanticMemory`` for the fields.
+        """Store one fact, unless it is already known. See ``SemanticMemory`` for the fields.
 
-        A fact whose text holds in this scope already, but for spaces, first letter and full stop, is not stored again:
-        the known one is returned, with ``duplicate_of``, its sources, tags and metadata joined with these, and
-        ``last_confirmed_at`` set. That takes the same category, expiry and, if it is given, ``valid_at``; a fact with
-        an ``id`` of its own is always stored. ``near`` of what was stored names the facts that differ from it in
-        numbers, names or negation alone, and so may no longer hold.
+        A fact that is valid in this scope is not stored again; spaces, the case of the first letter and a final full
+        stop make no difference. The known fact is returned with ``duplicate_of``; its sources, tags and metadata are
+        merged with the new ones, and ``last_confirmed_at`` is set. This needs the same category, expiry and, if given,
+        ``valid_at``; a fact with an ``id`` of its own is always stored. ``near`` lists facts that it may contradict.
 
         Args:
             scope: Whose memory.
             fact: One sentence.
             category: What it is about.
-            keywords: What helps to find it.
+            keywords: Words that help to find it.
             source_episodic_ids: The episodes it was learned from.
             id: Its id; None makes one.
             tags: Labels.
             metadata: Any JSON object.
             importance: 0 to 1.
-            expires_at: From when on it is invisible; None is never.
-            created_at: When it was made; None is now.
-            valid_at: Since when it holds; None is ``created_at``.
-            invalid_at: From when it no longer holds: only ``as_of`` finds it, at once; None means it does. For one that
-                holds until then, give ``expires_at``.
-            replaces: The id of a fact that this one holds instead of: that one is invalid from then on, and both are in
-                the ``history`` of each.
+            expires_at: The moment from which it is no longer found; None is never.
+            created_at: When it was created; None is now.
+            valid_at: Since when it is valid; None is ``created_at``.
+            invalid_at: When it stopped being valid: only ``as_of`` finds it, from now on; None means it is valid. For a
+                fact that is valid until a moment to come, give ``expires_at``.
+            replaces: The id of a fact that this one replaces: that one is invalid from then on, and both are in the
+                ``history`` of each.
             allow_duplicates: Store it even if it is known.
 
         Raises:
-            NotFoundError: There is no fact of the id to replace; nothing was stored.
-            ValidationError: A field breaks a rule, the id is taken in this scope, or what is to be replaced is no fact,
-                or was replaced already; nothing was stored.
+            NotFoundError: The fact to replace does not exist; nothing was stored.
+            ValidationError: A field breaks a rule, the id is taken in this scope, or what is to be replaced is not a
+                fact, or was replaced already; nothing was stored.
             EmbeddingError: The embedder failed; nothing was stored.
         """
         draft = SemanticMemory.new(
@@ -223,7 +222,7 @@ class BaseMemory(ABC):
         min_relevance: MinRelevance = "auto",
         **filters: Unpack[FilterOptions],
     ) -> RetrievalResult:
-        """The facts that answer a question, for the system prompt before a model is called; no side effects.
+        """Find the facts that answer a question, for the system prompt before a model is called; nothing is recorded.
 
         Args:
             query: The question, in plain words.
@@ -231,8 +230,8 @@ class BaseMemory(ABC):
             semantic_limit: The most facts to return, 0 to 1,000.
             category: Only facts of this category; None means all.
             include_child_scopes: Also search every scope below ``scope``.
-            min_relevance: No fact of less relevance; by default what is fitted for the embedder, so that a greeting
-                brings nothing.
+            min_relevance: Leave out facts of less relevance; by default what is fitted for the embedder, so that a
+                greeting finds nothing.
             **filters: See ``FilterOptions``.
 
         Raises:

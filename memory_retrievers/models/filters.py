@@ -25,18 +25,18 @@ _LARGEST: Final = 2**63
 
 
 class FilterOptions(TypedDict, total=False):
-    """Options that narrow a search or a list, by their names.
+    """Options that narrow a search or a list, by name.
 
     Attributes:
         tags: Only memories that have all of these tags; at most 16, of 1,000 bytes each. Default: any.
         metadata: Only memories that have all of these values under these keys: texts, numbers, true, false or None,
-            at most 16. A key that is missing is not None. Default: any.
-        since: Only facts made (``created_at``) and episodes begun (``start_at``) at that moment or later: a datetime
-            with a time zone, or ISO 8601 text, in UTC where it names no zone. Default: any.
+            at most 16. A missing key is not None. Default: any.
+        since: Only facts created (``created_at``) and episodes begun (``start_at``) at that moment or later: a datetime
+            with a time zone, or ISO 8601 text, which is in UTC if it names no zone. Default: any.
         until: The same, at that moment or earlier; not before ``since``. Default: any.
         where: A filter with operators over ``metadata.KEY``, ``tags``, ``time`` (as for ``since``) and ``created_at``:
             ``{"metadata.team": {"in": ["a", "b"]}, "or": [{"tags": "me"}, {"not": {"time": {"lt": "2026-01-01"}}}]}``.
-            Operators are eq, ne, gt, gte, lt, lte, in and nin; ``ne`` and ``nin`` also hold where the key is missing.
+            Operators are eq, ne, gt, gte, lt, lte, in and nin; ``ne`` and ``nin`` also match if the key is missing.
             At most 32 conditions, 8 levels deep. Default: any.
     """
 
@@ -48,27 +48,27 @@ class FilterOptions(TypedDict, total=False):
 
 
 class SearchOptions(FilterOptions, total=False):
-    """Options of a search: whatever retrieves, or explains a retrieval, takes each of them by its name.
+    """Options of a search, by name: everything that retrieves, or explains a retrieval, takes them.
 
-    Beside these it takes the filters: see :class:`FilterOptions`.
+    It also takes the filters: see :class:`FilterOptions`.
 
     Attributes:
-        episodic_limit: At most this many episodes; 0 to 100. Default: 5. With ``limit`` it is that.
-        semantic_limit: At most this many facts; 0 to 1,000. Default: 20. With ``limit`` it is that.
+        episodic_limit: The most episodes, 0 to 100. Default: 5, or ``limit`` if that is given.
+        semantic_limit: The most facts, 0 to 1,000. Default: 20, or ``limit`` if that is given.
         category: Only facts of this category; episodes are not affected. Default: all.
-        include_child_scopes: Also search every scope below the one that is given. Default: no.
-        limit: At most this many of both kinds together, the best. Default: as the two limits say.
-        as_of: Answer with what held at that moment: facts that were valid then, also those that have been replaced
-            since, and episodes that had begun. A datetime with a time zone, or ISO 8601 text. Default: now.
-        min_relevance: Leave out hits of less relevance, 0 to 1; ``auto`` takes what is fitted for the embedder, so
-            that greetings and questions about something else bring nothing. It does not concern guidelines and pinned
-            memories, searches by ``category``, and rank fusion. Default: 0.
-        exclude_conversation: No episode of this conversation, for example of the one that is going on. Default: all.
-        in_prompt: Messages that the model has before it already, as ``Message`` or ``{"role": …, "content": …}``: of
-            what is still queued these are left out, by role and content, and finished episodes that have no other
+        include_child_scopes: Also search every scope below the given one. Default: no.
+        limit: The most memories of both kinds together, the best ones. Default: as the two limits say.
+        as_of: Answer as of that moment: with facts that were valid then, also those replaced since, and episodes that
+            had begun. A datetime with a time zone, or ISO 8601 text. Default: now.
+        min_relevance: Leave out hits of less relevance, 0 to 1; ``auto`` is the threshold fitted for the embedder, so
+            that greetings and questions about something else find nothing. It does not apply to guidelines and pinned
+            memories, to searches by ``category``, or to rank fusion. Default: 0.
+        exclude_conversation: No episodes of this conversation, for example the current one. Default: all.
+        in_prompt: Messages that the model already has in its prompt, as ``Message`` or ``{"role": …, "content": …}``.
+            They are left out of queued messages, by role and content, and so are finished episodes that have no other
             messages. Default: none.
-        time_zone: Name of the time zone (IANA) whose days "today" and "next Friday" are, and the days that the block
-            tells, for who asks. Default: that of the memory's settings.
+        time_zone: Name (IANA) of the time zone of the user, which decides what "today" and "next Friday" mean, and the
+            dates in the block. Default: that of the memory's settings.
     """
 
     episodic_limit: int

@@ -109,11 +109,11 @@ class MemoryDraft(ValidatedModel, Value):
     """Base of both kinds of memory: the fields that the memory tools use.
 
     Attributes:
-        scope: The path of isolation this memory belongs to, for example ``user/alice``.
+        scope: The scope this memory belongs to, for example ``user/alice``.
         id: Unique within the scope; None lets the store make a UUIDv7.
-        created_at: When the memory was made; None means now.
+        created_at: When the memory was created; None means now.
         updated_at: When its content last changed; None means ``created_at``.
-        expires_at: From this moment on the memory is invisible; None means never.
+        expires_at: The moment from which it is no longer found; None means never.
         tier: How long the memory is meant to live.
         tags: Labels, stripped and distinct, in the order given.
         metadata: Any JSON object; never interpreted.
@@ -121,8 +121,8 @@ class MemoryDraft(ValidatedModel, Value):
         agent_id: The agent that wrote it.
         origin: Where it came from.
         importance: 0 to 1.
-        importance_pinned: Set by hand, so accesses no longer change it.
-        access_count: How often the tools have handed it out.
+        importance_pinned: Whether the importance was set by hand, so that accesses no longer change it.
+        access_count: How often the tools have returned it.
         last_accessed_at: When they last did.
         consolidated_from: The ids this memory was merged from.
     """
@@ -146,7 +146,7 @@ class MemoryDraft(ValidatedModel, Value):
 
     @property
     def is_pinned(self) -> bool:
-        """True if its importance was set by hand, and not below that of a new memory: it is always to be known."""
+        """True if its importance was set by hand to that of a new memory or more: a model should always know it."""
         return self.importance_pinned and self.importance >= PINNED_IMPORTANCE
 
     @property
@@ -165,18 +165,18 @@ class EpisodicDraft(MemoryDraft):
     Attributes:
         summary: What happened, in a sentence or two; the text that is searched.
         title: A headline; may be empty.
-        messages: The source excerpt, kept whole.
+        messages: The conversation, complete.
         surprise: How unexpected the episode was, 0 to 1 (clamped); from 0.7 on it is a key moment.
         start_at: The first message's time; None takes it from the messages, or ``created_at``.
         end_at: The last message's time; None takes it from the messages, or ``created_at``.
-        stability: FSRS stability in days; None takes the state of a fresh memory, raised by surprise.
-        difficulty: FSRS difficulty, 1 to 10; None likewise.
+        stability: FSRS stability in days; None is that of a fresh memory, raised by surprise.
+        difficulty: FSRS difficulty, 1 to 10; None is that of a fresh memory.
         last_reviewed_at: When it last proved useful; None means ``created_at``.
-        consolidated_at: When it was turned into facts; None means not yet.
+        consolidated_at: When facts were extracted from it; None means not yet.
         is_flashbulb: It never fades and is not reviewed (specification §2.16).
         scene: What makes it a scene of a story; None for a conversation.
-        conversation_id: The conversation it is of, as ``add_messages`` named it; None if that had no name.
-        summary_by: Who wrote the summary: a language model, the rules that do without one, or who stored the episode.
+        conversation_id: The name of its conversation, as given to ``add_messages``; None if it has none.
+        summary_by: Who wrote the summary: a language model, rules, or who stored the episode.
     """
 
     kind: ClassVar[Kind] = Kind.EPISODIC
@@ -216,9 +216,9 @@ class SemanticDraft(MemoryDraft):
         keywords: Names and nouns that help to find it.
         source_episodic_ids: The episodes it was learned from, distinct.
         valid_at: When it was learned; None means ``created_at``.
-        invalid_at: From when it no longer holds; None means it still does.
-        replaced_by: The id of the fact that holds instead; a former version of a fact names the fact itself.
-        last_confirmed_at: When the fact was last stated again; None means never since it holds.
+        invalid_at: When it stopped being valid; None means it is valid.
+        replaced_by: The id of the fact that replaced it; an earlier version of a fact has the fact's own id.
+        last_confirmed_at: When the fact was last stated again; None means never since it became valid.
     """
 
     kind: ClassVar[Kind] = Kind.SEMANTIC
@@ -260,7 +260,7 @@ class EpisodicMemory(_Stored, EpisodicDraft):
     """A stored episode: every id, time and forgetting state is set.
 
     Attributes:
-        is_open: Whether the conversation is still queued: no summary yet, and another id when there is one.
+        is_open: Whether the conversation is still queued: it has no summary yet, and its id will change.
     """
 
     new: ClassVar[type[EpisodicDraft]] = EpisodicDraft
@@ -287,7 +287,7 @@ class EpisodicMemory(_Stored, EpisodicDraft):
 
 
 class NearFact(Value):
-    """A known fact that is near to one that was just stored, and differs in a detail, a word or order."""
+    """A known fact that is similar to one just stored, and differs in a detail, a word or the order of words."""
 
     id: ShortText  # its id
     fact: NonBlankText  # what it says
@@ -298,9 +298,8 @@ class SemanticMemory(_Stored, SemanticDraft):
     """A stored fact: every id and time is set. Facts do not decay.
 
     Attributes:
-        duplicate_of: Its own id, in the answer to a call that has stored nothing since this fact was known already.
-            Not kept.
-        near: In the answer to a call that has stored this fact alone: known facts that may no longer hold beside it.
+        duplicate_of: The fact's own id, if the call stored nothing because this fact was already known. Not kept.
+        near: In the answer to a call that stored this fact alone: known facts that it may contradict.
             Not kept.
     """
 

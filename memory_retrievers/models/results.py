@@ -59,14 +59,14 @@ class Explanation:
     """Reasons for the rank of a memory.
 
     Attributes:
-        dense_rank: Its place among the nearest vectors, from 1; None if it was not among the candidates.
-        bm25_rank: Its place by BM25, from 1; None likewise.
+        dense_rank: Its rank among the nearest vectors, from 1; None if it was not among the candidates.
+        bm25_rank: Its rank by BM25, from 1; None if it was not among the candidates.
         fused_score: The sum of what each list gave it (specification §2.3), with every boost.
         retrievability: How well it is remembered, 0 to 1 (FSRS); 1 for facts.
         score: The final score, 0 to 1.
-        stages: What each list and each boost gave its best passage, by name; together they are the score before
-            forgetting. Empty where ranks are fused.
-        evidence: What its relevance was estimated from; None where ranks are fused.
+        stages: What each list and each boost gave its best passage, by name; their sum is the score before
+            forgetting. Empty with rank fusion.
+        evidence: What its relevance was estimated from; None with rank fusion.
     """
 
     dense_rank: int | None
@@ -84,7 +84,7 @@ class Match:
 
     Attributes:
         part: Which passage: ``turn`` for a message of an episode.
-        messages: The places of its messages in ``EpisodicMemory.messages``, from 0.
+        messages: The indexes of its messages in ``EpisodicMemory.messages``, from 0.
         score: How well it answers, 0 to 1, on one scale for all memories of a result.
     """
 
@@ -126,12 +126,12 @@ class RetrievedMemory(Generic[MemoryT]):
 
     Attributes:
         memory: The memory.
-        rank: Its place among its kind, from 1.
-        score: In (0, 1], relative to the best of the result.
-        relevance: Estimated probability that the memory bears on the query, 0 to 1, which compares across queries and
-            falls with rank; the score where ranks are fused. Worked out when it is first read.
-        explanation: Why it stands there; worked out when it is first read.
-        matches: Its passages by how well they answer, best first; none where only summaries are searched. Worked out
+        rank: Its rank among memories of its kind, from 1.
+        score: Above 0 and at most 1, relative to the best of the result.
+        relevance: Estimated probability that the memory has to do with the query, 0 to 1, comparable across queries;
+            it falls with rank. With rank fusion it is the score. Computed when it is first read.
+        explanation: Why it has this rank; computed when it is first read.
+        matches: Its passages by how well they answer, best first; empty if only summaries are searched. Computed
             when they are first read.
     """
 
@@ -159,7 +159,7 @@ class PendingReview:
         scope: The scope that was searched.
         query: What was asked.
         memories: The episodes that were returned, in rank order.
-        created_at: When.
+        created_at: When it was asked.
     """
 
     scope: str
@@ -182,11 +182,11 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of a scope's memories: false where there are none, and iterated in their order.
+    """A page of a scope's memories: iterates over them in order, and is false if it is empty.
 
     Attributes:
         memories: Newest first by ``created_at``, then by id.
-        cursor: Give it back to get the page that follows; None when there is none.
+        cursor: Pass it as ``cursor`` to get the next page; None if there is none.
     """
 
     memories: tuple[AnyMemory, ...]
@@ -247,7 +247,7 @@ class Queued:
     """Outcome of adding messages to a queue.
 
     Attributes:
-        accepted: How many were queued; what ``before_store`` held back is not among them.
+        accepted: How many were queued, without those that ``before_store`` rejected.
         queued: How many messages wait in this conversation now.
         due: Whether ``process_due`` would do something for this scope.
     """
@@ -262,10 +262,10 @@ class ForgottenMessages:
     """Outcome of forgetting messages.
 
     Attributes:
-        messages: How many were removed.
-        episodes: The ids of the episodes that go on with the messages that are left.
-        memories: The ids of the memories that were made of these episodes, or of those that are gone: they stay, and
-            may tell of it.
+        messages: How many were deleted.
+        episodes: The ids of the episodes that are kept with the messages that are left.
+        memories: The ids of memories made from these episodes, or from deleted ones: they stay, and may repeat what
+            was deleted.
     """
 
     messages: int
@@ -278,12 +278,12 @@ class Report:
     """Outcome of processing: new episodes, facts and reviews, oldest first.
 
     Attributes:
-        episodes: The episodes that were made.
-        facts: The facts that are new, those that replace another included.
+        episodes: The new episodes.
+        facts: The new facts, including those that replace another.
         reinforced: The facts that were learned again.
-        invalidated: The facts that no longer hold, replaced or not, as they were before.
+        invalidated: The facts that are no longer valid, replaced or not, as they were before.
         reviews: The episodes whose forgetting state was reviewed, with the rating of each.
-        waiting: How many messages are still queued in the scopes that were looked at.
+        waiting: How many messages are still queued in the scopes that were processed.
     """
 
     episodes: tuple[EpisodicMemory, ...] = ()
@@ -294,7 +294,7 @@ class Report:
     waiting: int = 0
 
     def to_dict(self) -> JsonObject:
-        """The report as JSON: complete records, and of each review the scope, the id and the rating."""
+        """The report as JSON: complete records, and the scope, id and rating of each review."""
         parts = ("episodes", "facts", "reinforced", "invalidated")
         return {
             **{part: [each.model_dump(mode="json") for each in getattr(self, part)] for part in parts},
@@ -308,7 +308,7 @@ class Report:
 
 
 class FactChange(NamedTuple):
-    """A fact that said one thing and says another, or the fact that has replaced it."""
+    """A fact whose text has changed, or that was replaced: as it was, and as it is."""
 
     before: SemanticMemory
     after: SemanticMemory
@@ -316,19 +316,19 @@ class FactChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDiff:
-    """What a scope knew at one moment and not, or otherwise, at a later one; each part in the order of time.
+    """What changed in a scope between two moments; each part in the order of time.
 
-    It is false where nothing has changed.
+    It is false if nothing has changed.
 
-    What was forgotten is in no part: nothing of it is kept.
+    It contains nothing of what was forgotten.
 
     Attributes:
-        since: The first moment.
+        since: The earlier moment.
         until: The later one.
-        added: Facts that hold at the later moment and did not at the first, and episodes begun in between.
-        changed: Facts that say something else, each as it was and as it is.
-        ended: Facts that held at the first moment and do not at the later one.
-        is_complete: False if more changed than was asked for; what is here is then the part that changed first.
+        added: Facts that are valid at the later moment and were not at the earlier, and episodes begun in between.
+        changed: Facts with another text, each as it was and as it is.
+        ended: Facts that were valid at the earlier moment and are not at the later one.
+        is_complete: False if more changed than the limit allows; this is then the part that changed first.
     """
 
     since: datetime
@@ -342,7 +342,7 @@ class MemoryDiff:
         return bool(self.added or self.changed or self.ended)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON has it."""
+        """Return everything as JSON."""
         return {
             "since": self.since.isoformat(),
             "until": self.until.isoformat(),

@@ -31,12 +31,12 @@ from memory_retrievers.text.analysis import estimate_tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalResult:
-    """The answer to a question: false where nothing was found, and iterated facts first.
+    """The answer to a question: iterates over its facts, then its episodes, and is false if nothing was found.
 
     Attributes:
         query: What was asked, stripped.
-        scope: Where.
-        now: When; relative times count from here.
+        scope: The scope that was searched.
+        now: When it was asked; relative times count from here.
         semantic: The facts, best first.
         episodic: The episodes, best first.
         fact_display_length: Longer facts are cut in markdown; None shows them as specified, whole and counting their
@@ -68,16 +68,16 @@ class RetrievalResult:
         max_tokens: int | None = None,
         token_counter: Callable[[str], int] = estimate_tokens,
     ) -> str:
-        """The block for a model to read (specification §2.6); empty when nothing was found.
+        """The block for a model to read (specification §2.6); empty if nothing was found.
 
         Args:
-            detail: ``auto`` renders the messages of the first two episodes if they were surprising, ``low`` of the
-                first, ``high`` of all, ``none`` of none. In place of a summary that was made by rules ``auto`` renders
-                the turns that match, dated. ``excerpts`` renders in place of every summary the turns that answer the
-                question, dated, under their episode: about 30 at most without a budget. An episode without such a turn,
-                since only summaries were searched, is rendered by its summary.
-            max_tokens: Largest number of tokens, at any level: of facts, summaries and messages those are rendered that
-                are expected to hold most of what was asked for.
+            detail: Which episodes are shown with their messages: ``auto`` the first two if they were surprising,
+                ``low`` the first, ``high`` all, ``none`` none. If rules wrote a summary, ``auto`` shows the messages
+                that match instead, with dates. ``excerpts`` does so for every episode, with the messages that answer
+                the question: about 30 at most without a budget. An episode without such a message, since only
+                summaries were searched, is shown by its summary.
+            max_tokens: The most tokens, at any level; the facts, summaries and messages are chosen that are expected to
+                hold most of what was asked for.
             token_counter: Counts the tokens of a text for ``max_tokens``; by default a token is four characters.
 
         Raises:
@@ -134,12 +134,12 @@ class RetrievalResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentResult:
-    """A scope's newest memories, newest first: false where there are none, and iterated facts first.
+    """A scope's newest memories: iterates over its facts, then its episodes, and is false if there are none.
 
     Attributes:
         now: When it was asked; relative times count from here.
-        episodic: The episodes.
-        semantic: The facts; None if they were not asked for.
+        episodic: The episodes, newest first.
+        semantic: The facts, newest first; None if they were not requested.
         fact_display_length: Longer facts are cut in markdown; None shows them whole.
     """
 
@@ -258,11 +258,11 @@ _ORDER: Final = (Category.GUIDELINE, Category.IDENTITY, Category.PREFERENCE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What a model should always know of a scope: false where that is nothing, and iterated by its facts.
+    """What a model should always know of a scope: iterates over its facts, and is false if there are none.
 
     Attributes:
         scope: The scope.
-        facts: Its guidelines, its facts of identity and preference, then what is pinned besides; each oldest first.
+        facts: Its guidelines, its facts of identity and preference, then other pinned facts; each group oldest first.
         fact_display_length: Longer facts are cut in markdown; None shows them whole.
         time_zone: Name of the time zone of the days in markdown.
     """
@@ -281,12 +281,12 @@ class Profile:
     def to_markdown(
         self, *, max_tokens: int | None = PROFILE_TOKENS, token_counter: Callable[[str], int] = estimate_tokens
     ) -> str:
-        """The block for a model to read, of the facts of :meth:`fitting`; empty where there is nothing to know.
+        """The block for a model to read, with the facts of :meth:`fitting`; empty if there are none.
 
         It depends on the facts alone: not on the time, on what was asked, or on how often they were used.
 
         Args:
-            max_tokens: Largest number of tokens; None sets no limit.
+            max_tokens: The most tokens; None sets no limit.
             token_counter: Counts the tokens of a text; by default a token is four characters.
 
         Raises:
@@ -301,7 +301,7 @@ class Profile:
         """The profile with the facts that fit: pinned first, then guidelines, identity and preferences, newest first.
 
         Args:
-            max_tokens: Largest number of tokens of the markdown; None sets no limit.
+            max_tokens: The most tokens of the markdown; None sets no limit.
             token_counter: Counts the tokens of a text; by default a token is four characters.
 
         Raises:

@@ -36,33 +36,33 @@ which is for small stores and for comparing."""
 
 
 class StoreOptions(TypedDict, total=False):
-    """Options of a store: whatever opens or makes an ``AgentMemory`` takes each of them by its name.
+    """Options of a store, by name: everything that opens or creates an ``AgentMemory`` takes them.
 
-    What is left out, or None, is the default.
+    An option that is left out, or None, has its default.
 
     Attributes:
-        embedder: What turns text into vectors: a LangChain, LlamaIndex or Chroma embedder, or a function from a list
-            of texts to a list of vectors. Default: the bundled all-MiniLM-L6-v2, which needs no network.
-        embedder_id: The name the store remembers the embedder by. Default: derived from the embedder.
+        embedder: Turns text into vectors: a LangChain, LlamaIndex or Chroma embedder, or a function from a list of
+            texts to a list of vectors. Default: the bundled all-MiniLM-L6-v2, which needs no network.
+        embedder_id: The name under which the store remembers the embedder. Default: derived from the embedder.
         retrieval: How to rank and show. Default: ``RetrievalSettings()``; ``RetrievalSettings.reference()`` is the
             specification.
-        clock: What tells the time. Default: the system's clock.
+        clock: Tells the time. Default: the system's clock.
         dense: How vectors are searched: ``auto`` exactly in small scopes and by Chroma in wide ones (see
             ``RetrievalSettings.exact_limit``), ``exact``, ``chroma``, or the client of a Chroma server or of Chroma
-            Cloud, which then answers in wide scopes. Default: ``auto``; with PostgreSQL, pgvector's HNSW answers in
-            wide scopes instead, and ``chroma`` is not to be had.
-        language_model: What cuts conversations into episodes, learns facts from them and judges what was used: a
-            LangChain chat model, a LlamaIndex LLM, or an object with ``generate(system, user, schema)``. Default:
-            none; episodes and reviews are made by rules, and no facts are learned.
-        segmenter: What cuts conversations into episodes: an object with ``segment(messages, context)``, see
-            ``protocols.Segmenter``. Default: the language model, or rules where there is none.
-        judge: What rates retrieved memories: an object with ``rate(conversation, memories, embed=...)``, see
-            ``protocols.Judge``. Default: the language model, or rules where there is none.
+            Cloud, which is then used in wide scopes. Default: ``auto``; with PostgreSQL, pgvector's HNSW is used in
+            wide scopes instead, and ``chroma`` is refused.
+        language_model: Divides conversations into episodes, extracts facts from them and judges which memories were
+            useful: a LangChain chat model, a LlamaIndex LLM, or an object with ``generate(system, user, schema)``.
+            Default: none; rules make episodes and reviews, and no facts are extracted.
+        segmenter: Divides conversations into episodes: an object with ``segment(messages, context)``, see
+            ``protocols.Segmenter``. Default: the language model, or rules if there is none.
+        judge: Rates retrieved memories: an object with ``rate(conversation, memories, embed=...)``, see
+            ``protocols.Judge``. Default: the language model, or rules if there is none.
         ingestion: How messages become episodes, and episodes facts. Default: ``IngestionSettings()``.
         review: How retrieved memories are reviewed. Default: ``ReviewSettings()``.
-        before_store: Sees every message before it is queued and every memory before it is stored; gives it back,
-            changed or not, or None to keep it out. For redaction and consent. Default: everything is stored as it is.
-        tools: What the memory tools keep to. Default: ``ToolSettings.from_environment()``.
+        before_store: A function that sees every message before it is queued and every memory before it is stored. It
+            returns it, changed or not, or None to reject it. For redaction and consent. Default: nothing is changed.
+        tools: The limits of the memory tools. Default: ``ToolSettings.from_environment()``.
     """
 
     embedder: AnyEmbedder | None
