@@ -76,7 +76,9 @@ def _not_blank(value: str) -> str:
 
 
 def short(value: str) -> str:
-    """Refuse an id, a name or a role that no index takes, since it has too many bytes."""
+    """Refuse an id, a name or a role with too many bytes for an index, or a NUL, at which SQLite ends texts in JSON."""
+    if "\0" in value:
+        raise ValueError("must not have a NUL character")
     if len(value.encode()) > MAX_ID_BYTES:
         raise ValueError(
             f"must have at most {MAX_ID_BYTES} bytes in UTF-8, not {len(value.encode())}: use a shorter one"

@@ -86,6 +86,7 @@ def test_metadata_that_is_nested_too_deep_is_refused_in_one_short_sentence(untou
         ({"fact": "x", "category": "hobby"}, "unknown category 'hobby'; one of: identity"),
         ({"fact": "x", "importance": 1.5}, "importance"),
         ({"fact": "x", "id": ""}, "id"),
+        ({"fact": "x", "id": "f\0"}, "id: must not have a NUL character"),
         ({"fact": "x", "metadata": {"when": float("nan")}}, "metadata"),
         ({"fact": "x", "created_at": "soon"}, "created_at"),
         ({"fact": "x", "tags": "work"}, "tags: Input should be a valid list"),
