@@ -544,11 +544,12 @@ class MemoryStore:
             ValidationError: It is an episode, or the scope is malformed.
         """
         with self.transaction(scopes.parse(scope)):
-            fact, now = self.get(id, scope=scope), self.now()
+            fact = self.get(id, scope=scope)
             if not isinstance(fact, SemanticMemory):
                 raise ValidationError(f"{id} is an episode; only facts can be invalidated")
             if fact.invalid_at is not None:
                 return fact
+            now = max(self.now(), fact.updated_at)  # a clock may have been set back since
             self.ledger.invalidate(scope=scope, id=id, at=now)
             self.ledger.events.note([fact.key], MemoryEventType.INVALIDATED, at=now)
             return fact.model_copy(update={"invalid_at": now, "updated_at": now, "replaced_by": None})

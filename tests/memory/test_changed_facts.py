@@ -80,6 +80,14 @@ def test_a_clock_that_is_behind_the_last_change_loses_no_former_version_and_stor
     assert memory.verify().problems == ()
 
 
+def test_a_clock_that_is_behind_ends_no_fact_before_it_begins(memory, clock):
+    fact = memory.remember_fact(scope="c1", fact="User lives in Porto")
+    clock.advance(seconds=-30)
+    ended = memory.invalidate(fact.id, scope="c1")
+    assert ended.invalid_at == ended.updated_at == fact.valid_at
+    assert memory.get(fact.id, scope="c1") == ended
+
+
 def test_the_specified_ranking_finds_former_versions_too(clock):
     with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, retrieval=RetrievalSettings.reference()) as memory:
         before = clock.now()
