@@ -94,7 +94,7 @@ def read_all(
     if plan.may_find_open and settings.searches_open and isinstance(closed, Candidates):
         episodes = open_episodes(store, plan.request)
         candidates[Kind.EPISODIC] = with_open(closed, episodes, plan.question, vector=vector)
-    asked = store.embedder.question(plan.embedded) if settings.measures_tokens else None
+    asked = store.embedder.question(plan.embedded) if settings.measures_tokens and store.embedder.gives_tokens else None
     return candidates if asked is None or not asked.tokens else by_tokens(store, candidates, asked)
 
 

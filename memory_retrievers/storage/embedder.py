@@ -305,7 +305,7 @@ class StoreEmbedder:
     def forget_questions(self) -> None:
         """Remember none of the questions that were asked, of which one may repeat what was forgotten."""
         if (known := self._known) is not None:
-            known.questions.cache_clear()
+            vars(known).pop("questions", None)  # what is just being embedded goes with it
 
     def _checked(self, notes: Mapping[str, str]) -> ProbedEmbedder:
         noted, state = Fingerprint.noted(notes), _State.noted(notes)

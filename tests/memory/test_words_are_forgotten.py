@@ -1,7 +1,9 @@
 """What is forgotten is in no cache of the process: no word of it, and no question that repeats it."""
 
 import gc
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from patience import PATIENCE
@@ -98,3 +100,30 @@ def test_the_vectors_of_questions_stay_where_a_queue_has_become_an_episode(tmp_p
         memory.flush(SCOPE)
         memory.retrieve("milk", scope=SCOPE)
         assert inside(memory).store.embedder.latest().questions.cache_info().currsize == 2
+
+
+class SlowEmbedder(HashEmbedder):
+    """Waits in the middle of one question."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.goes_on = threading.Event(), threading.Event()
+
+    def embed_query(self, text):
+        if text.endswith("?") and not self.asked.is_set():
+            self.asked.set()
+            assert self.goes_on.wait(PATIENCE)
+        return super().embed_query(text)
+
+
+def test_a_question_that_is_being_embedded_while_something_is_forgotten_is_not_remembered(tmp_path):
+    embedder = SlowEmbedder()
+    with AgentMemory.open(tmp_path / "store", embedder=embedder) as memory, ThreadPoolExecutor() as threads:
+        memory.remember_fact(scope=SCOPE, id="f1", fact=f"Writes from {ADDRESS}")
+        memory.remember_fact(scope=SCOPE, fact="Likes tea")
+        asked = threads.submit(memory.retrieve, f"Who writes from {ADDRESS}?", scope=SCOPE)
+        assert embedder.asked.wait(PATIENCE)
+        memory.forget("f1", scope=SCOPE)
+        embedder.goes_on.set()
+        asked.result(PATIENCE)
+        assert ADDRESS not in str([*gc.get_referents(inside(memory).store.embedder.latest().questions)])
