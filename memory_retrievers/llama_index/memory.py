@@ -237,7 +237,7 @@ class ConversationMemory(ValidatedModel, BaseMemory):
             )
         chat = self.get_all()
         asks = ChatMessage(role=MessageRole.USER, content=input) if isinstance(input, str) else input
-        question = [asks] if asks is not None else []
+        question = [] if asks is None else as_chat([asks], name="input")
         asked = last_turn([*chat, *question])
         recent = recent_turns(
             chat if initial_token_count < self.token_limit else [],

@@ -12,7 +12,7 @@ from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.tools.tool_spec.base import SPEC_FUNCTION_TYPE, BaseToolSpec
 from llama_index.core.tools.types import DefaultToolFnSchema
 
-from memory_retrievers.errors import only_known
+from memory_retrievers.errors import ConfigurationError, only_known
 from memory_retrievers.llama_index.memory import asked_last
 from memory_retrievers.llama_index.turns import Scope, Zone, checked_scope, checked_zone, scope_of, zone_of
 from memory_retrievers.retrieval.memory import Memory
@@ -111,8 +111,12 @@ class MemoryToolSpec(BaseToolSpec):
 
         Raises:
             NotFoundError: There is no tool of a given name.
+            ConfigurationError: A single name was given in place of a list.
         """
-        names = [name if isinstance(name, str) else name[0] for name in spec_functions or self.spec_functions]
+        chosen = spec_functions or self.spec_functions
+        if isinstance(chosen, str):
+            raise ConfigurationError(f"spec_functions must be a list of names: write [{chosen!r}]")
+        names = [name if isinstance(name, str) else name[0] for name in chosen]
         metadata = func_to_metadata_mapping or {}
         further = [name for name in names if name not in self._chosen]
         others = {spec.name: spec for spec in offered_tools(further, allow_scopes=self._rules.allow_scopes)}

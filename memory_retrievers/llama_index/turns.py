@@ -29,6 +29,7 @@ from memory_retrievers.models.messages import (
     IfSaid,
     Message,
     is_of_user,
+    listed_messages,
     read_llama_index,
 )
 from memory_retrievers.retrieval.memory import Memory
@@ -331,8 +332,9 @@ def _tokens(messages: Sequence[ChatMessage], count_tokens: Callable[[str], int])
 
 def read_messages(messages: Iterable[AnyMessage], *, name: str = "messages") -> list[ChatMessage | Message]:
     """Check messages and read the mappings among them; a complaint begins with the name of the argument."""
+    listed = enumerate(listed_messages(messages, name=name, of='{"role": ..., "content": ...}'))
     with in_our_words():
-        return [each for each in (_read_one(each, f"{name}.{at}") for at, each in enumerate(messages)) if each]
+        return [each for each in (_read_one(each, f"{name}.{at}") for at, each in listed) if each]
 
 
 def _read_one(given: AnyMessage, place: str) -> ChatMessage | Message | None:

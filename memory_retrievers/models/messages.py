@@ -360,11 +360,7 @@ def messages_of(given: Iterable[MessageLike], *, name: str = "messages") -> tupl
     Raises:
         ValidationError: One is neither a message nor a mapping with role and content, or a field breaks a rule.
     """
-    if isinstance(given, str | bytes | Mapping | Message) or not isinstance(given, Iterable):
-        raise ValidationError(
-            f'{name} must be a list of messages or of {{"role": ..., "content": ...}}, not {type(given).__name__}'
-        )
-    listed = tuple(given)
+    listed = tuple(listed_messages(given, name=name, of='{"role": ..., "content": ...}'))
     for place, each in enumerate(listed):
         if not isinstance(each, Message | Mapping) and not _is_answer(each):
             raise ValidationError(
@@ -377,6 +373,13 @@ def messages_of(given: Iterable[MessageLike], *, name: str = "messages") -> tupl
         raise ValidationError.from_pydantic(error, within=name) from error
 
 
+def listed_messages(given: Iterable[MessageT], *, name: str, of: str) -> Iterable[MessageT]:
+    """Refuse what is no list of messages ``of`` this form: a text, None, a single message with its fields."""
+    if isinstance(given, str | bytes | Mapping | pydantic.BaseModel) or not isinstance(given, Iterable):
+        raise ValidationError(f"{name} must be a list of messages or of {of}, not {type(given).__name__}")
+    return given
+
+
 MOST_NAMED: Final = 100  # messages that are named in one call
 
 
@@ -386,9 +389,7 @@ def named_messages(given: Iterable[MessageLike | str]) -> tuple[Message | str, .
     Raises:
         ValidationError: It is neither, is blank, or names too many.
     """
-    if isinstance(given, str | bytes | Mapping | Message) or not isinstance(given, Iterable):
-        raise ValidationError(f"messages must be a list of messages or of their words, not {type(given).__name__}")
-    listed = [*islice(given, MOST_NAMED + 1)]
+    listed = [*islice(listed_messages(given, name="messages", of="their words"), MOST_NAMED + 1)]
     messages_of([{"role": "user", "content": each} if isinstance(each, str) else each for each in listed])
     if len(listed) > MOST_NAMED:
         raise ValidationError(f"messages has more than {MOST_NAMED} items: forget the others with further calls")

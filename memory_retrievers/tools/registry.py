@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
@@ -247,7 +247,7 @@ def offered_tools(choice: ToolChoice, *, allow_scopes: bool) -> list[AnyTool]:
         return list(offered.values())
     if choice == "read":
         return [tool for tool in offered.values() if not tool.writes]
-    if isinstance(choice, str):
+    if isinstance(choice, str) or not isinstance(choice, Iterable):
         raise ConfigurationError(f"tools must be 'essential', 'all', 'read' or a list of names, not {choice!r}")
     return [find_tool(name, among=offered) for name in choice]
 

@@ -423,15 +423,25 @@ def test_messages_are_put_in_any_form_of_a_chat_so_far(memory, stored):
     assert stored("user/alice") == ["I sail.", "Where?", "On the Rhône.", "And on the lake."]
 
 
-@pytest.mark.parametrize("slip", ["Hi", [None], user("Hi"), [{"role": "user"}]])
+@pytest.mark.parametrize("slip", ["Hi", None, [None], user("Hi"), [{"role": "user"}]])
 def test_what_is_no_message_is_neither_put_nor_set(memory, slip):
     chat = ConversationMemory.from_defaults(memory, scope="user/alice")
     for change in (chat.put_messages, chat.set):
         with pytest.raises(
-            ValidationError, match=r"^(messages\.0: Input should be a ChatMessage|content: Field required)"
+            ValidationError,
+            match=r"^(messages must be a list|messages\.0: Input should be a Chat|content: Field required)",
         ):
             change(slip)
     assert chat.get_all() == []
+
+
+@pytest.mark.parametrize("asked", [Message(role="user", content="Oatmeal?"), {"role": "user", "content": "Oatmeal?"}])
+def test_a_question_is_a_message_in_any_form_that_is_put_and_what_is_none_is_refused(memory, asked):
+    memory.remember_fact(scope="user/alice", fact="Likes oatmeal")
+    chat = ConversationMemory.from_defaults(memory, scope="user/alice")
+    assert chat.get(asked) == chat.get("Oatmeal?") != []
+    with pytest.raises(ValidationError, match=r"Input should be a ChatMessage.* not int"):
+        chat.get(5)
 
 
 @pytest.mark.parametrize(("taken", "expected"), [(9, ["Hi", "Hello"]), (10, [])])

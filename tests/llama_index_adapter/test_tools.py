@@ -122,6 +122,10 @@ def test_an_unknown_tool_is_refused(memory):
         MemoryToolSpec(memory, scope="user/alice", tools=["memory_wipe"])
     with pytest.raises(NotFoundError, match="Unknown tool: memory_wipe"):
         MemoryToolSpec(memory, scope="user/alice").to_tool_list(["memory_wipe"])
+    with pytest.raises(ConfigurationError, match=r"must be a list of names: write \['memory_store'\]"):
+        MemoryToolSpec(memory, scope="user/alice").to_tool_list("memory_store")
+    with pytest.raises(ConfigurationError, match="a list of names, not None"):
+        MemoryToolSpec(memory, scope="user/alice", tools=None)
 
 
 def test_metadata_can_be_given_for_a_tool(memory):
