@@ -22,9 +22,9 @@ from pydantic import BeforeValidator, FailFast, Field, TypeAdapter, create_model
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory.agent import AgentMemory
 from memory_retrievers.models import Category, JsonObject, Kind, Rating, scopes
-from memory_retrievers.models.filters import SearchOptions
-from memory_retrievers.models.memories import NotGiven, in_our_words
-from memory_retrievers.models.messages import Message, MessageLike, Said, plain_message
+from memory_retrievers.models.filters import SearchOptions, parse_moment
+from memory_retrievers.models.memories import NotGiven, in_our_words, parse_id
+from memory_retrievers.models.messages import Message, MessageLike, Said, parse_conversation, plain_message
 from memory_retrievers.models.results import MAX_PAGE
 from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.server.bodies import Body, ConversationId, Moment, SearchBody, search_body
@@ -95,6 +95,9 @@ class Method:
         bound.pop("self")
         for name in _FLAGS & bound.keys():  # as Python takes them
             bound[name] = bool(bound[name])
+        for name, parse in _PARSED.items():  # as an AgentMemory takes them; a body also has moments as numbers
+            if bound.get(name) is not None:
+                bound[name] = parse(bound[name])
         if "options" in self._signature.parameters:
             options: SearchOptions = bound.pop("options", {})
             request = RetrievalRequest.parse(bound.pop("query"), scope=bound.pop("scope"), **options)
@@ -166,6 +169,11 @@ _WRITING: Final = (
     "add_scene_events"
 )
 _FLAGS: Final = frozenset({"facts", "include_child_scopes", "record"})
+_PARSED: Final[Mapping[str, Callable[[Any], object]]] = {
+    **dict.fromkeys(("id", "fact_id"), parse_id),
+    "conversation": parse_conversation,
+    **{name: functools.partial(parse_moment, name) for name in ("since", "until")},
+}
 PLAIN: Final = frozenset({"add_messages"})  # whose answer is the object itself, and not ``{"result": …}``
 PROCESSING: Final = frozenset({"process_due", "flush"})  # in which language models are called, for minutes perhaps
 

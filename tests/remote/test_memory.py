@@ -1,5 +1,6 @@
 import inspect
-from datetime import UTC, datetime
+import re
+from datetime import UTC, date, datetime
 
 import pytest
 from cases import tried_in_one
@@ -259,6 +260,24 @@ def test_none_is_refused_where_a_method_does_not_take_it(memory, remote):
     assert remote.update(kept.id, scope=ALICE, expires_at=None) == kept
     with pytest.raises(ValidationError, match="limit"):
         remote.list(ALICE, limit=None)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda memory: memory.get(b"f1", scope=ALICE),
+        lambda memory: memory.invalidate(b"f1", scope=ALICE),
+        lambda memory: memory.explain_missing(b"f1", query="x", scope=ALICE),
+        lambda memory: memory.transcript(ALICE, b"thread"),
+        lambda memory: memory.list(ALICE, since=date(2026, 1, 1)),
+        lambda memory: memory.diff(ALICE, since=1_767_225_600),
+    ],
+)
+def test_what_is_no_text_and_no_moment_is_refused_in_the_same_words(memory, remote, call):
+    with pytest.raises(ValidationError) as here:
+        call(memory)
+    with pytest.raises(ValidationError, match=f"^{re.escape(str(here.value))}$"):
+        call(remote)
 
 
 def test_a_closed_one_says_that_it_is_closed(served, tokens):
