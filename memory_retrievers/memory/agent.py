@@ -32,7 +32,7 @@ from memory_retrievers.models import (
 from memory_retrievers.models.contents import AdoptionReport, Progress, VerificationReport
 from memory_retrievers.models.filters import Filters, SearchOptions
 from memory_retrievers.models.management import Channel, MemoryEvent, acting_as, require_category
-from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of, parse_id
+from memory_retrievers.models.memories import NOT_GIVEN, NotGiven, draft_of, in_our_words, parse_id
 from memory_retrievers.models.messages import Message, MessageLike, messages_of, named_messages, parse_conversation
 from memory_retrievers.models.results import (
     ForgottenMessages,
@@ -1016,6 +1016,8 @@ class AgentMemory(BaseMemory):
         # 1. what is asked
         parsed, length = scopes.parse(scope), parse_limit("chat_length", chat_length)
         room, there, viewers = parse_limit("budget", budget), _names("present", present), _names("pov", pov)
+        with in_our_words():
+            rules = SceneSettings.model_validate(settings or {})
         # 2. what happened, as far as it is known to whoever looks on, who neither know what others feel since then
         scenes = self._store.ledger.scenes(parsed, now=self._store.now())
         known = known_to(viewers, scenes, characters=self._store.ledger.characters.all(parsed))
@@ -1023,6 +1025,8 @@ class AgentMemory(BaseMemory):
         states = self.characters(parsed, pov=viewers)
         # 3. what of it matters now
         scores = None
+        if query is not None and not isinstance(query, str):
+            raise ValidationError(f"query must be a string, not {type(query).__name__}")
         if query is not None and query.strip():
             check_length(query, most=self._retriever.query_characters)
             scores = relevance(self._store, episodes, scope=parsed, query=query, chat_length=length)
@@ -1034,7 +1038,7 @@ class AgentMemory(BaseMemory):
             characters=states,
             pov=viewers,
             budget=room,
-            settings=settings or SceneSettings(),
+            settings=rules,
             scores=scores,
         )
 

@@ -414,6 +414,8 @@ def test_the_question_is_embedded_once(clock):
         ({"budget": -1}, "budget must be 0 or more"),
         ({"present": "Hero"}, "present must be a list of names"),
         ({"pov": [1]}, "pov must be a list of names"),
+        ({"query": 5}, "query must be a string, not int"),
+        ({"settings": {"no_such": 5}}, "no_such: Extra inputs"),
     ],
 )
 def test_an_argument_that_breaks_a_rule_is_named(told, given, problem):
