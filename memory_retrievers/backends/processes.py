@@ -146,10 +146,13 @@ class Attachment:
         except OSError:
             return False
 
-    def lock(self, name: str) -> FileLock:
-        """A further lock that the processes of the store share; the caller closes it."""
-        with _opening(self._folder.path.parent):
-            return FileLock(self._folder, name, self._access)
+    @contextmanager
+    def alone(self, name: str, timeout: float) -> Iterator[bool]:
+        """Hold a further lock that the processes of the store share; False if another has it for so many seconds."""
+        with contextlib.ExitStack() as held:
+            with _opening(self._folder.path.parent):
+                is_alone = held.enter_context(FileLock(self._folder, name, self._access)).acquire(timeout)
+            yield is_alone
 
     def sweep(self) -> None:
         """Remove what killed processes have left behind; inside the gate."""

@@ -15,7 +15,10 @@ from contracts.projection import _passage
 from contracts.samples import facts_in
 
 from memory_retrievers import BackendError, IndexOutOfStepError
+from memory_retrievers.backends.chroma import Feeder
 from memory_retrievers.backends.chroma.collection import ChromaProjection
+from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.backends.sqlite import Database
 
 EAST = np.eye(8, dtype=np.float32)[0]
 
@@ -250,19 +253,21 @@ def test_what_was_left_in_that_room_before_goes_when_it_is_opened_and_no_vector_
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="open files are counted in /proc")
-def test_where_the_file_system_has_no_locks_no_file_stays_open(directory, monkeypatch):
+def test_where_the_file_system_has_no_locks_no_file_stays_open(tmp_path, monkeypatch):
     def no_locks(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    directory.mkdir()
-    projection = ChromaProjection(directory)
+    ledger = SQLLedger(Database(tmp_path / "memory.db"))
+    feeder = Feeder(ledger.outbox, ChromaProjection(tmp_path / "chroma"))
     monkeypatch.setattr("fcntl.flock", no_locks)
     own = Path("/proc/self/fd")
     before = len([*own.iterdir()])
     for _ in range(20):
-        with pytest.raises(BackendError, match="cannot be used: No locks available"):
-            projection.hold()
+        with pytest.raises(BackendError, match="No locks available"):
+            feeder.catch_up()
     assert len([*own.iterdir()]) <= before
     monkeypatch.undo()
-    assert projection.hold()
-    projection.let_go()
+    feeder.catch_up()
+    assert feeder.ready
+    feeder.close()
+    ledger.close()

@@ -82,7 +82,7 @@ def memory(embedder, model, clock, tmp_path, dense, monkeypatch):
 
         return call
 
-    for name in ("hold", "open", "create", "put", "remove", "count", "search", "destroy"):
+    for name in ("open", "create", "put", "remove", "count", "search", "destroy"):
         monkeypatch.setattr(ChromaProjection, name, watched(name))
     with AgentMemory.open(
         tmp_path / "store", embedder=embedder, clock=clock, before_store=hook, dense=dense, language_model=model

@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from memory_retrievers.backends.vectors import ExactVectorIndex
@@ -188,6 +188,8 @@ class Feeder:
         self._suspect = False
         self._failures = 0
         self._next_attempt = 0.0
+        self._holding = threading.Lock()
+        self._held: ExitStack | None = None  # while this process has the right to use the projection's files
 
     @property
     def ready(self) -> bool:
@@ -207,7 +209,7 @@ class Feeder:
         """
         with self._feeding:
             try:
-                if not self._projection.hold():
+                if not self._hold():
                     return
                 for rounds_left in reversed(range(ROUNDS)):
                     try:
@@ -233,7 +235,7 @@ class Feeder:
             if not self.may_try or (self._thread is not None and self._thread.is_alive()):
                 return
             try:
-                if not self._projection.hold():
+                if not self._hold():
                     return
             except BackendError as error:
                 self.distrust(error)
@@ -254,16 +256,16 @@ class Feeder:
         """Keep background threads from touching the projection while this lasts; False if another process holds it."""
         with self._feeding:
             try:
-                yield self._projection.hold()
+                yield self._hold()
             finally:
                 if not self.ready:  # it was looked at, and another process may want to feed it
                     self._projection.close()
-                    self._projection.let_go()
+                    self._let_go()
 
     def make_anew(self) -> None:
         """Recreate the projection from scratch, even if there was none."""
         with self._undisturbed():
-            if not self._projection.hold():
+            if not self._hold():
                 self._outbox.begin(None)  # by which the process that holds it finds that it has to do this
                 return
             self._generation, self._suspect = None, True
@@ -276,7 +278,7 @@ class Feeder:
             StoreLockedError: Another process holds it.
         """
         with self._undisturbed(), self._outbox.turn():
-            if not self._projection.hold():
+            if not self._hold():
                 raise StoreLockedError(
                     "another process uses the vector projection of this store: call purge there, or end it first (see "
                     "`memory-retrievers doctor`); no byte was erased"
@@ -286,7 +288,7 @@ class Feeder:
                 self._projection.destroy(self._outbox.state().generation, every_byte=True)
                 self._outbox.begin(None)
             finally:
-                self._projection.let_go()  # another process may want to do the same before this one feeds it again
+                self._let_go()  # another process may want to do the same before this one feeds it again
 
     def close(self) -> None:
         """Stop the thread after its batch, and feed what waits if the projection is open and it is little."""
@@ -301,7 +303,28 @@ class Feeder:
                 _logger.warning("the vector projection could not be fed on closing and will be later: %s", error)
             self._generation = None
             self._projection.close()
-            self._projection.let_go()
+            self._let_go()
+
+    def _hold(self) -> bool:
+        """Take the right to use the projection's files, which only one process may use; False if another has it."""
+        with self._holding:
+            if self._held is None and self._projection.has_files:
+                with ExitStack() as held:
+                    try:
+                        is_alone = held.enter_context(self._outbox.database.alone("chroma"))
+                    except StoreLockedError as error:  # no lock can be made
+                        raise BackendError(str(error)) from error
+                    if not is_alone:
+                        return False
+                    self._held = held.pop_all()
+            return True
+
+    def _let_go(self) -> None:
+        """Return that right, after the projection was closed."""
+        with self._holding:
+            if self._held is not None:
+                self._held.close()
+                self._held = None
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import shutil
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -18,8 +17,6 @@ import numpy as np
 
 from memory_retrievers.backends.chroma import clients
 from memory_retrievers.backends.files import PRIVATE, Access, Folder, is_full, make_directories, make_file, set_modes
-from memory_retrievers.backends.locks import FileLock
-from memory_retrievers.backends.processes import DIRECTORY as PROCESSES
 from memory_retrievers.errors import BackendError, DiskFullError, IndexOutOfStepError, MemoryRetrieversError
 from memory_retrievers.models.scopes import MAX_SEGMENTS
 from memory_retrievers.models.selection import ProjectedPassage, Selection
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
 ChromaClient: TypeAlias = "ClientAPI"
 
 NAME: Final = "memories"
-LOCK: Final = "chroma"  # the lock of the process that uses the directory, among those of the store's processes
 NEVER: Final = 2**53  # stands for "does not expire": the largest moment that every JSON reader keeps exactly
 
 MICROSECONDS: Final = 1_000_000
@@ -68,44 +64,11 @@ class ChromaProjection:
         self._guard = _CrashGuard(directory.parent if directory else None, access=access)
         self._access = access
         self._found: frozenset[Path] = frozenset()
-        self._holding = threading.Lock()
-        self._lock: FileLock | None = None
 
-    def hold(self) -> bool:
-        """Take the right to use Chroma's files, which only one process may use; False if another has it.
-
-        Raises:
-            BackendError: The directory of the store is gone, or no lock can be made in it.
-        """
-        if self._directory is None:
-            return True
-        with self._holding:
-            if self._lock is None:
-                # Not in Chroma's directory, which is thrown away with all that is in it.
-                try:
-                    with contextlib.ExitStack() as made:
-                        with Folder(self._directory.parent) as store, store.below(PROCESSES, self._access) as folder:
-                            lock = made.enter_context(FileLock(folder, LOCK, self._access))
-                        if not lock.try_acquire():
-                            return False
-                        made.pop_all()
-                except FileNotFoundError as error:
-                    raise BackendError(
-                        f"{self._directory.parent} was moved or deleted while it was open here: open it again"
-                    ) from error
-                except OSError as error:
-                    if is_full(error):
-                        raise self._failure(error) from error
-                    raise BackendError(f"{self._directory} cannot be used: {error.strerror or error}") from error
-                self._lock = lock
-            return True
-
-    def let_go(self) -> None:
-        """Return that right, after :meth:`close`."""
-        with self._holding:
-            if self._lock is not None:
-                self._lock.close()
-                self._lock = None
+    @property
+    def has_files(self) -> bool:
+        """Whether it has a directory, which only one process may use."""
+        return self._directory is not None
 
     def open(self, generation: str) -> bool:
         """Open the data stored under this name and check that it answers; False if there is none."""

@@ -13,13 +13,12 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
 from memory_retrievers.backends import processes
 from memory_retrievers.backends.files import Access, is_full, make_file, refusal
-from memory_retrievers.backends.locks import FileLock
 from memory_retrievers.backends.processes import Attachment, named
 from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sqlite import connection as connections
@@ -176,10 +175,10 @@ class AttachedFile:
         finally:
             attachment.turn.release()
 
-    def lock(self, name: str) -> FileLock:
-        """A further lock that the processes of the store share, not taken yet; the caller closes it."""
+    def alone(self, name: str, timeout: float) -> AbstractContextManager[bool]:
+        """Hold a further lock that the processes of the store share, see :meth:`Attachment.alone`."""
         self.require_place()
-        return self._required().lock(name)
+        return self._required().alone(name, timeout)
 
     def require_place(self) -> None:
         """Require that the file is where it was opened."""

@@ -178,8 +178,8 @@ class Database(sql.Database):
         self.require_writable()
         timeout = processes.PATIENCE if waits else 0
         if self._file is not None:
-            with self._file.lock(purpose) as lock:
-                yield lock.acquire(timeout)
+            with self._file.alone(purpose, timeout) as is_alone:
+                yield is_alone
             return
         is_alone = self._of_memory[purpose].acquire(timeout=timeout)
         try:
