@@ -1,5 +1,6 @@
 """A second server that follows the first: it is looked into, takes over, or holds what was there at a moment."""
 
+import contextlib
 from datetime import UTC, datetime
 
 import pytest
@@ -218,6 +219,27 @@ def test_a_memory_goes_on_with_the_standby_when_the_primary_is_gone():
             assert facts(memory) == {f"f{number}" for number in range(30)} | {"later"}
             assert memory.flush("c1").episodes
             assert memory.verify().ok
+
+
+def test_after_a_failover_that_lost_the_last_moment_a_running_process_searches_what_is_there():
+    """Versions of a scope are given anew then: what it had read of the lost ones looks as new as what came since."""
+    with running_postgres() as first:
+        with connected(first.url()) as memory:
+            memory.remember_fact(scope="c1", fact="User likes tea", id="f1")
+        with base_backup(first) as directory, running_backup(directory) as second:
+            either = (
+                f"postgresql://postgres@/postgres?host={first.directory},{second.directory}"
+                "&target_session_attrs=read-write"
+            )
+            with connected(either) as memory, connected(second.url()) as other:
+                memory.remember_fact(scope="c1", fact="User plays chess", id="lost")
+                assert memory.retrieve("chess", scope="c1").semantic[0].memory.id == "lost"
+                first.cut_power()
+                other.remember_fact(scope="c1", fact="User sails", id="f2")
+                with contextlib.suppress(BackendError):  # the call that is under way
+                    memory.list("c1")
+                for asked, found in (("sails", "f2"), ("tea", "f1")):
+                    assert memory.retrieve(asked, scope="c1").semantic[0].memory.id == found
 
 
 def test_a_server_whose_power_was_cut_is_ended_whenever_its_process_is_reaped(monkeypatch):

@@ -79,6 +79,7 @@ class Pool:
         self._sign = sign
         self._settings = {**_SETTINGS, **settings}
         self._lost_at = 0.0
+        self.started: object = None  # when the server did that connected last
         self._size = self._most = size
         self._dropped: list[None] = []
         self._pool: psycopg_pool.ConnectionPool[_Pooled] = psycopg_pool.ConnectionPool(
@@ -128,7 +129,8 @@ class Pool:
         prepare(raw)
         for setting in self._settings.items():
             raw.execute("SELECT set_config(%s, %s, FALSE)", setting)
-        raw.execute("SELECT pg_advisory_lock_shared(%s)", (self._sign,))  # goes with the last connection
+        seen = raw.execute("SELECT pg_postmaster_start_time(), pg_advisory_lock_shared(%s)", (self._sign,)).fetchall()
+        self.started = seen[0][0]  # the lock goes with the last connection
         raw.lost = self._dropped  # before that the pool itself counts it out
 
     def _check(self, raw: psycopg.Connection[Any]) -> None:
@@ -335,6 +337,7 @@ class Database(sql.Database):
     @contextmanager
     def _taken(self, **options: Any) -> Iterator[Connection]:  # noqa: ANN401 - those of a Connection
         with self._pool.taken() as raw:
+            self.history = self._pool.started
             yield Connection(raw, **options)
 
     def _beginning(self, scopes: Sequence[str]) -> str:

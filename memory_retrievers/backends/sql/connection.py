@@ -141,6 +141,7 @@ class Database(Protocol):
 
     home: Path | None = None  # the directory that its files are in, if there is one
     answers_at_once: bool  # whether it works within this process, so that its threads may take turns
+    history: object = None  # another after a failover or a restart, where what was acknowledged last may be lost
     _read_only: bool
     _process: int
     _local: _OfThread

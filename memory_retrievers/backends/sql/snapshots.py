@@ -72,12 +72,13 @@ class _Entry:
     """
 
     __slots__ = (
-        *("is_searched", "is_torn", "lock", "looked"),
+        *("history", "is_searched", "is_torn", "lock", "looked"),
         *("selection", "size", "snapshot", "used", "versions"),
     )
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: Selection, history: object) -> None:
         self.selection = selection
+        self.history = history  # in another one versions may have been given anew, to other changes
         self.looked: _Versions | None = None
         self.lock = threading.Lock()
         self.snapshot = NOTHING
@@ -141,7 +142,7 @@ class Snapshots:
                     return None
                 if connection.in_transaction and size > _SMALL:
                     self.before_load(key, lambda: self.of(selection, at_any_size=at_any_size))
-                entry = _Entry(selection)
+                entry = _Entry(selection, database.history)
             if (shown := self._shown(entry, versions)) is None:
                 self._give_up_turn()  # reading takes long, and another thread may be waited for
                 is_open = not connection.is_settled(key[0], include_child_scopes=key[1])
@@ -346,10 +347,11 @@ class Snapshots:
         key = _key(selection)
         with self._lock:
             entry = self._entries.get(key)
-            if entry is not None:
-                self._entries.move_to_end(key)
-                entry.used = time.monotonic()
-                entry.is_searched |= not getattr(self._local, "is_comparing", False)
+            if entry is None or entry.history != self._passages.database.history:
+                return None
+            self._entries.move_to_end(key)
+            entry.used = time.monotonic()
+            entry.is_searched |= not getattr(self._local, "is_comparing", False)
             return entry
 
     def _shown(self, entry: _Entry, versions: _Versions) -> ScopeSnapshot | None:
