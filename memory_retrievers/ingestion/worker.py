@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from weakref import WeakValueDictionary
 
+from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.ingestion.pipeline import IngestionPipeline, noting
 from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.models.results import MAX_PAGE
@@ -94,6 +95,17 @@ def process_queue(memory: Memory, scope: str, *, process: Process) -> None:
 def log_failure(outcome: str, error: Exception) -> None:
     """Say, without any text of it, what a chat goes on without."""
     _logger.warning("%s, since the memory failed (%s)", outcome, type(error).__name__)
+
+
+@contextmanager
+def going_on(outcome: str) -> Iterator[None]:
+    """Log an error in the block, without any text, and continue; raise only errors of configuration."""
+    try:
+        yield
+    except ConfigurationError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a hook or a counter of the host may raise anything
+        log_failure(outcome, error)
 
 
 class Worker:

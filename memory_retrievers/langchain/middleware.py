@@ -18,9 +18,9 @@ from langgraph.runtime import Runtime
 from langgraph.typing import ContextT
 
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.ingestion.worker import Process, process_queue, recording, without_repeats
+from memory_retrievers.ingestion.worker import Process, going_on, process_queue, recording, without_repeats
 from memory_retrievers.langchain.scope import ScopeSource, conversation_of, is_by_user, zone_of
-from memory_retrievers.langchain.turns import Recall, TurnMemory, going_on, is_notification
+from memory_retrievers.langchain.turns import Recall, TurnMemory, is_notification
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.filters import MinRelevance
 from memory_retrievers.models.messages import MEDIA

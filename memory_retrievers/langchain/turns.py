@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from langchain_core.chat_history import BaseChatMessageHistory
@@ -15,8 +14,8 @@ from langchain_core.runnables import ensure_config
 from langchain_core.runnables.config import get_callback_manager_for_config
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError, ValidationError
-from memory_retrievers.ingestion.worker import Process, log_failure, process_queue
+from memory_retrievers.errors import MemoryRetrieversError, ValidationError
+from memory_retrievers.ingestion.worker import Process, process_queue
 from memory_retrievers.langchain.scope import ScopedByConfig, is_by_user, zone_of
 from memory_retrievers.models import DetailLevel, scopes
 from memory_retrievers.models.filters import MinRelevance, SearchOptions
@@ -181,17 +180,6 @@ class TurnMemory(ScopedByConfig):
         except Exception as error:  # noqa: BLE001 - LangChain reads the parts of each provider, and may raise anything
             _logger.warning("a message cannot be read and is left out (%s)", type(error).__name__)
         return None
-
-
-@contextmanager
-def going_on(outcome: str) -> Iterator[None]:
-    """Log an error in the block, without any text, and continue; raise only errors of configuration."""
-    try:
-        yield
-    except ConfigurationError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a hook or a counter of the host may raise anything
-        log_failure(outcome, error)
 
 
 def is_notification(message: BaseMessage) -> bool:

@@ -18,7 +18,7 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.ingestion.worker import Process, process_queue
+from memory_retrievers.ingestion.worker import Process, going_on, process_queue
 from memory_retrievers.llama_index.turns import (
     Latest,
     Scope,
@@ -26,7 +26,6 @@ from memory_retrievers.llama_index.turns import (
     Zone,
     checked_scope,
     checked_zone,
-    going_on,
     last_turn,
     queue_messages,
     scope_of,
@@ -41,7 +40,7 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Report
 from memory_retrievers.retrieval.markdown import notes
 from memory_retrievers.retrieval.memory import GivenMemory
-from memory_retrievers.retrieval.request import asked_by, parse_relevance
+from memory_retrievers.retrieval.request import asked_by, parse_relevance, parse_zone
 from memory_retrievers.retrieval.results import RetrievalResult, parse_detail
 from memory_retrievers.scene import PromptFormat, ScenePrompt
 from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings
@@ -71,8 +70,9 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
     every message must be safe at once, use ``ConversationMemory``. Tool messages, instructions (``system``,
     ``developer``) and empty messages are not stored.
 
-    A chat continues if a model or the store fails: a warning without any text is logged, nothing is recalled, and
-    messages that could not be processed stay queued. Only a failure to queue raises.
+    A chat continues if a model or the store fails, or a function of yours while it recalls: a warning without any text
+    is logged, nothing is recalled, and messages that could not be processed stay queued. Only wrong configuration and a
+    failure to queue raise.
 
     With ``Memory.from_defaults(..., insert_method="user")`` LlamaIndex puts the block into the user's last message, so
     that a provider's prompt cache holds up to it. Otherwise it is part of the system message and changes with each
@@ -210,17 +210,21 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
         return None
 
     async def _aget(self, messages: list[ChatMessage] | None = None, session_id: str | None = None, **_: object) -> str:
-        with going_on("nothing was recalled"):
-            return await asyncio.to_thread(self._recalled, messages or [], session_id)
-        return ""
+        return await asyncio.to_thread(self._recalled, messages or [], session_id)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         await asyncio.to_thread(self._stored, messages)
 
     def _recalled(self, messages: list[ChatMessage], session_id: str | None) -> str:
-        scope, turn = scope_of(self.scope), last_turn(messages)
+        scope = scope_of(self.scope)
+        parse_zone(zone_of(self.time_zone))  # one that nobody knows is the host's to mend
+        with going_on("nothing was recalled"):
+            return self._content(messages, scope, session_id)
+        return ""
+
+    def _content(self, messages: list[ChatMessage], scope: str, session_id: str | None) -> str:
         shorter: _Shorter
-        size = 0
+        turn, size = last_turn(messages), 0
         if self._scene_prompt.format == "scene":
             render = partial(self._scene, messages, scope)
             content = render() if turn is None else self._scenes((scope, session_id), turn, lambda _: render())

@@ -16,14 +16,13 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, field_seri
 
 from memory_retrievers.backends.files import written
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.ingestion.worker import Process, process_queue
+from memory_retrievers.ingestion.worker import Process, going_on, process_queue
 from memory_retrievers.llama_index.turns import (
     AnyMessage,
     Turn,
     TurnRecall,
     as_chat,
     copies,
-    going_on,
     handle_of,
     last_turn,
     place_of,
@@ -88,8 +87,9 @@ class ConversationMemory(ValidatedModel, BaseMemory):
     the chat, with the memories for the user's last message appended to it; the chat itself never contains them. A turn
     is recalled once and recorded once, however many tools are called in it.
 
-    A chat continues if a model or the store fails: a warning without any text is logged, nothing is recalled, and
-    messages that could not be processed stay queued. Only a failure to queue raises.
+    A chat continues if a model or the store fails, or a function of yours while it recalls: a warning without any text
+    is logged, nothing is recalled, and messages that could not be processed stay queued. Only wrong configuration and a
+    failure to queue raise.
 
     A dump, such as that of a workflow's ``Context`` between two runs, contains the chat, the scope, the limits and the
     path. Restored in the same process, it continues with the same memory, as long as that is open. In another process

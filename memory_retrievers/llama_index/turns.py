@@ -6,8 +6,8 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from sys import getsizeof
@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 import pydantic
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
 
-from memory_retrievers.errors import BackendError, ConfigurationError, ValidationError
-from memory_retrievers.ingestion.worker import log_failure, recording, without_repeats
+from memory_retrievers.errors import ConfigurationError, ValidationError
+from memory_retrievers.ingestion.worker import recording, without_repeats
 from memory_retrievers.models import scopes
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import (
@@ -164,15 +164,6 @@ def shared_memory(handle: str | None) -> Memory | None:
         getattr(memory, "query_characters", None)
         return memory
     return None
-
-
-@contextmanager
-def going_on(outcome: str) -> Iterator[None]:
-    """Log a failure of a model or a store in the block, without any text, and continue."""
-    try:
-        yield
-    except BackendError as error:
-        log_failure(outcome, error)
 
 
 @dataclass(frozen=True, slots=True)

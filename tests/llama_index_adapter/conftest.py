@@ -44,6 +44,18 @@ def memory(tmp_path, clock):
 
 
 @pytest.fixture
+def picky():
+    """A counter of tokens that refuses a special token, as tiktoken does."""
+
+    def count(text):
+        if "<|endoftext|>" in text:
+            raise ValueError("the secret garden")
+        return len(text) // 4
+
+    return count
+
+
+@pytest.fixture
 def stored(memory):
     """Every message a scope was told, once all that is queued has become episodes; in order where time has passed."""
 

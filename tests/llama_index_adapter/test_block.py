@@ -6,7 +6,6 @@ import threading
 from contextvars import ContextVar
 
 import pytest
-from blockbuster import BlockingError
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine import SimpleChatEngine
@@ -370,6 +369,13 @@ async def test_a_recall_that_fails_ends_no_chat(memory, block, monkeypatch, capl
     assert "Lyon" in await shown(block, "Lyon?")
 
 
+async def test_a_counter_of_the_host_that_raises_ends_no_chat(memory, picky, caplog):
+    memory.remember_fact(scope="user/alice", fact="The nightly import ends with <|endoftext|>")
+    block = LongTermMemoryBlock(memory=memory, scope="user/alice", token_counter=picky)
+    assert await shown(block, "How does the nightly import end?") == ""
+    assert caplog.messages == ["nothing was recalled, since the memory failed (ValueError)"]
+
+
 @pytest.fixture
 def crowded(memory):
     # texts that differ in their numbers alone would be told with their dates
@@ -544,17 +550,18 @@ async def test_a_context_variable_keeps_the_scopes_of_simultaneous_calls_apart(m
     assert ["Bergen" in text for text in told] == [False, True] * 10
 
 
-async def test_the_guard_notices_a_recall_on_the_event_loop(block, no_blocking):
-    with pytest.raises(BlockingError):
-        block._recalled([user("Lyon?")], "monday")
+async def test_the_guard_notices_a_recall_on_the_event_loop(block, no_blocking, caplog):
+    assert block._recalled([user("Lyon?")], "monday") == ""
+    assert caplog.messages == ["nothing was recalled, since the memory failed (BlockingError)"]
 
 
-async def test_it_does_not_block_the_event_loop(crowded, no_blocking, chat_with):
+async def test_it_does_not_block_the_event_loop(crowded, no_blocking, chat_with, caplog):
     chat = chat_with(crowded, token_limit=200)
     for number in range(20):
         await chat.aput(user(f"{number}: Carol's bees are out of their hive again, and so on and on"))
         await chat.aget()
     assert await crowded.aflush(chat)
+    assert caplog.messages == []
 
 
 async def test_a_chat_engine_uses_it(block, scripted, chat_with):

@@ -9,7 +9,6 @@ from functools import partial
 
 import pydantic
 import pytest
-from blockbuster import BlockingError
 from llama_index.core.agent.workflow import AgentWorkflow, CodeActAgent, FunctionAgent, ReActAgent
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock, ToolCallBlock
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, SimpleChatEngine
@@ -378,6 +377,15 @@ def test_a_recall_that_fails_ends_no_chat(memory, chat, monkeypatch, caplog):
     assert "Broken import" in told(chat.get())
 
 
+def test_a_counter_of_the_host_that_raises_ends_no_chat(memory, picky, caplog):
+    memory.remember_fact(scope="user/alice", fact="The nightly import ends with <|endoftext|>")
+    chat = ConversationMemory.from_defaults(memory, scope="user/alice", token_counter=picky)
+    chat.put(user("How does the nightly import end?"))
+    assert chat.get()[1:] == chat.get_all()
+    assert "nothing was recalled, since the memory failed (ValueError)" in caplog.messages
+    assert "secret" not in caplog.text
+
+
 def test_a_message_that_cannot_be_stored_is_not_in_the_chat(memory, chat):
     memory.close()
     with pytest.raises(ConfigurationError, match="closed"):
@@ -468,15 +476,16 @@ async def test_asynchronously_it_does_the_same(chat, stored):
     assert stored("user/alice") == ["Where does Alice live?", "In Lyon.", "nightly import?"]
 
 
-async def test_the_guard_notices_a_recall_on_the_event_loop(chat, no_blocking):
-    with pytest.raises(BlockingError):
-        chat.get("Lyon?")
+async def test_the_guard_notices_a_recall_on_the_event_loop(chat, no_blocking, caplog):
+    assert chat.get("Lyon?") == []
+    assert "nothing was recalled, since the memory failed (BlockingError)" in caplog.messages
 
 
-async def test_it_does_not_block_the_event_loop(chat, no_blocking):
+async def test_it_does_not_block_the_event_loop(chat, no_blocking, caplog):
     for number in range(25):
         await chat.aput(user(f"{number}: the garden needs water again"))
         assert await chat.aget()
+    assert caplog.messages == []
 
 
 def test_a_chat_from_the_end_of_a_transcript_begins_with_a_question_as_providers_ask_for(memory):
