@@ -14,7 +14,7 @@ from langchain_core.runnables import ensure_config
 from langchain_core.runnables.config import get_callback_manager_for_config
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from memory_retrievers.errors import MemoryRetrieversError, ValidationError
+from memory_retrievers.errors import ValidationError
 from memory_retrievers.ingestion.worker import Process, process_queue
 from memory_retrievers.langchain.scope import ScopedByConfig, is_by_user, zone_of
 from memory_retrievers.models import DetailLevel, scopes
@@ -105,7 +105,7 @@ class TurnMemory(ScopedByConfig):
         )
         try:
             found = self._search(query, scope=scope, in_prompt=in_prompt)
-        except MemoryRetrieversError as error:
+        except Exception as error:
             run.on_retriever_error(error)
             raise
         if run.handlers:

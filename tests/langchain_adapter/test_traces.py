@@ -79,13 +79,14 @@ async def test_an_asynchronous_run_does_too(memory, saying, kind):
     check(watching)
 
 
-def test_a_memory_that_fails_is_an_error_of_that_run_and_of_no_other(memory, saying, monkeypatch):
+@pytest.mark.parametrize("kind", [BackendError, OSError])  # an object with the methods of a memory raises its own
+def test_a_memory_that_fails_is_an_error_of_that_run_and_of_no_other(memory, saying, monkeypatch, kind):
     def fail(*_, **__):
-        raise BackendError("secret disk")
+        raise kind("secret disk")
 
     monkeypatch.setattr(memory, "retrieve", fail)
     watching = Watching()
     state = agent_of(memory, saying("I do not know.")).invoke(*asking(watching))
     assert state["messages"][-1].text == "I do not know."
-    assert [type(error) for error in watching.failed] == [BackendError]
+    assert [type(error) for error in watching.failed] == [kind]
     assert watching.found == []
