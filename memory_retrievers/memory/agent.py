@@ -839,10 +839,10 @@ class AgentMemory(BaseMemory):
             NotFoundError: There is no such fact in this scope.
             ValidationError: The scope is malformed.
         """
-        versions = self._store.ledger.facts.history(scope=scopes.parse(scope), id=parse_id(fact_id))
-        now = self._store.now()
+        asked, now = parse_id(fact_id), self._store.now()
+        versions = self._store.ledger.facts.history(scope=scopes.parse(scope), id=asked)
         visible = tuple(version for version in versions if not version.has_expired(now))
-        if fact_id not in {version.id for version in visible}:
+        if asked not in {version.id for version in visible}:
             raise NotFoundError(f"Memory not found: {fact_id}")
         return visible
 

@@ -24,6 +24,7 @@ from memory_retrievers.models.fields import (
     UTCDateTime,
     ValidatedModel,
     Value,
+    storable,
 )
 from memory_retrievers.models.messages import Message, Said
 from memory_retrievers.models.scenes import SceneDetails
@@ -328,10 +329,10 @@ class MemoryKey:
 
 
 def parse_id(id: object) -> str:
-    """Check that an id is text: a database would take a number for the text of it."""
+    """Return an id as it is stored; it must be text: a database would take a number for the text of it."""
     if not isinstance(id, str):
         raise ValidationError(f"an id must be text, not {type(id).__name__}")
-    return id
+    return storable(id)
 
 
 class ScopeStatistics(Value):

@@ -393,5 +393,5 @@ def named_messages(given: Iterable[MessageLike | str]) -> tuple[Message | str, .
     messages_of([{"role": "user", "content": each} if isinstance(each, str) else each for each in listed])
     if len(listed) > MOST_NAMED:
         raise ValidationError(f"messages has more than {MOST_NAMED} items: forget the others with further calls")
-    texts = [each for each in listed if isinstance(each, str)]
+    texts = [storable(each) for each in listed if isinstance(each, str)]
     return (*texts, *messages_of([each for each in listed if not isinstance(each, str)]))

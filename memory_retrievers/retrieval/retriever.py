@@ -25,6 +25,7 @@ from memory_retrievers.retrieval.request import (
 from memory_retrievers.retrieval.results import MOST_FACTS, Profile, RecentResult, RetrievalResult, profile_order
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages
+from memory_retrievers.text.dates import shifted
 
 if TYPE_CHECKING:
     from memory_retrievers.models.selection import Vector
@@ -249,7 +250,7 @@ class HybridRetriever:
         """
         now, ledger, parsed = self._store.now(), self._store.ledger, scopes.parse(scope)
         most = min(max(parse_limit("limit", limit), 1), MAX_RECENT)
-        since = None if days_limit is None else now - _days(days_limit)
+        since = None if days_limit is None else shifted(now, -_days(days_limit))
         stored = ledger.recent(EpisodicMemory, scope=parsed, limit=most, now=now, since=since)
         known = ledger.recent(SemanticMemory, scope=parsed, limit=most, now=now, since=since) if facts else ()
         still_open = self._store.open_episodes.episodes(parsed) if self._settings.searches_open else []

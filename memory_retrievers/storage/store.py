@@ -550,7 +550,7 @@ class MemoryStore:
             if fact.invalid_at is not None:
                 return fact
             now = max(self.now(), fact.updated_at)  # a clock may have been set back since
-            self.ledger.invalidate(scope=scope, id=id, at=now)
+            self.ledger.invalidate(scope=scope, id=fact.id, at=now)
             self.ledger.events.note([fact.key], MemoryEventType.INVALIDATED, at=now)
             return fact.model_copy(update={"invalid_at": now, "updated_at": now, "replaced_by": None})
 

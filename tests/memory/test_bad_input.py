@@ -441,3 +441,23 @@ def test_a_clock_at_the_beginning_or_the_end_of_time_is_no_failure(now):
         assert len(memory.flush("c1").episodes) == 1
         memory.process_due()
         assert len(memory.retrieve("When do I fly to Rome?", scope="c1")) == 1
+        assert len(memory.recent("c1", days_limit=1_000_000)) == 1
+
+
+def test_a_memory_is_found_by_the_very_id_that_was_given_though_it_cannot_be_stored_so():
+    given = {"id": "i\ud800", "scope": "u"}
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        assert memory.remember_fact(fact="They sail", **given).id == "i\ufffd"
+        memory.update(fact="They row", **given)
+        memory.invalidate(given["id"], scope="u")
+        assert len(memory.history(given["id"], scope="u")) == 2
+        assert memory.get(**given).invalid_at is not None
+        assert len(memory.events(**given)) == 3
+        memory.forget(**given)
+        memory.remember_episode(
+            summary="They sailed", messages=[Message(role="user", content="We \ud800 sailed")], **given
+        )
+        memory.review(rating="good", **given)
+        memory.explain_missing(query="sail", **given)
+        assert memory.forget_messages("u", ["We \ud800 sailed"]).messages == 1
+        assert memory.list("u").memories == ()
