@@ -13,7 +13,6 @@ from chromadb.errors import InternalError
 from crash import full_disk
 
 from memory_retrievers import AgentMemory, DiskFullError
-from memory_retrievers.backends.chroma import collection as projection
 from memory_retrievers.backends.files import Folder
 
 BENCHMARKS = Path(full_disk.__file__).parents[1]
@@ -79,27 +78,12 @@ def test_a_purge_that_finds_no_space_in_the_projection_says_so_and_works_when_th
         assert memory.verify().problems == ()
 
 
-def test_without_room_for_the_projection_s_lock_memories_are_stored_and_found_and_a_purge_says_so(
-    tmp_path, monkeypatch
-):
-    def refuse(*_):
-        raise OSError(errno.ENOSPC, "No space left on device", "feeding")
-
-    with AgentMemory.open(tmp_path / "store", dense="chroma") as memory:
-        monkeypatch.setattr(projection.FileLock, "try_acquire", refuse)  # as where no inode is left
-        stored = memory.remember_fact(scope="c1", fact="User likes tea")
-        assert [each.memory for each in memory.retrieve("tea", scope="c1").semantic] == [stored]
-        with pytest.raises(DiskFullError, match="Make room"):
-            memory.purge()
-        monkeypatch.undo()
-        memory.purge()
-
-
-def test_a_lock_that_finds_no_room_ends_no_search_and_is_told_by_a_purge(tmp_path, monkeypatch):
+@pytest.mark.parametrize("lock", ["chroma", "feeding"])
+def test_a_lock_that_finds_no_room_ends_no_search_and_is_told_by_a_purge(tmp_path, monkeypatch, lock):
     handle = Folder.handle
 
     def refuse(folder, name, *given):
-        if name == "feeding":
+        if name == lock:
             raise OSError(errno.ENOSPC, "No space left on device", name)
         return handle(folder, name, *given)
 
