@@ -52,12 +52,8 @@ class FileLock(AbstractContextManager["FileLock"]):
         self._failure: OSError | None = None
         _open_locks.add(self)
 
-    def try_acquire(self) -> bool:
-        """Take the lock if nobody holds it."""
-        return self.acquire(0)
-
     def acquire(self, timeout: float) -> bool:
-        """Take the lock, waiting for its turn up to so many seconds.
+        """Take the lock, waiting for its turn up to so many seconds; with 0 it is taken if nobody holds it.
 
         Raises:
             OSError: The file system has no locks.

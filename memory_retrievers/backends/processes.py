@@ -121,7 +121,7 @@ class Attachment:
             try:
                 own = FileLock(self._folder, beside, self._access)
                 try:
-                    own.try_acquire()  # nobody knows of it yet
+                    own.acquire(0)  # nobody knows of it yet
                     self._folder.overwrite(beside, self._note(), self._access)
                     self._folder.replace(beside, self.id)
                 except BaseException:

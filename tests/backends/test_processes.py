@@ -129,21 +129,21 @@ def test_its_files_are_for_the_owner_alone_or_for_the_group(tmp_path):
 
 def test_a_lock_is_waited_for_and_no_longer_than_asked(tmp_path):
     with Folder(tmp_path) as folder, FileLock(folder, "lock") as first, FileLock(folder, "lock") as second:
-        assert first.try_acquire()
-        assert not second.try_acquire()
+        assert first.acquire(0)
+        assert not second.acquire(0)
         assert not second.acquire(0.01)
         waiting = threading.Thread(target=second.acquire, args=(PATIENCE,))
         waiting.start()
         first.release()
         waiting.join(PATIENCE)
-        assert not first.try_acquire()
+        assert not first.acquire(0)
         second.release()
-        assert first.try_acquire()
+        assert first.acquire(0)
 
 
 def test_who_gave_up_waiting_does_not_hold_the_lock_later(tmp_path):
     with Folder(tmp_path) as folder, FileLock(folder, "lock") as first, FileLock(folder, "lock") as second:
-        assert first.try_acquire()
+        assert first.acquire(0)
         assert not second.acquire(0.01)
         first.release()
         assert first.acquire(PATIENCE)
@@ -157,7 +157,7 @@ def test_one_thread_waits_for_a_lock_time_after_time(tmp_path, monkeypatch, kind
         queue = second._queue
         second._queue = lambda: (waiters.append(threading.get_ident()), first.release(), queue())
         for _ in range(5):
-            assert first.try_acquire()
+            assert first.acquire(0)
             assert second.acquire(PATIENCE)
             second.release()
         assert len(waiters) == 5
@@ -167,12 +167,12 @@ def test_one_thread_waits_for_a_lock_time_after_time(tmp_path, monkeypatch, kind
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_takes_no_lock_from_its_parent(tmp_path):
     with Folder(tmp_path) as folder, FileLock(folder, "lock") as lock, FileLock(folder, "lock") as contender:
-        assert lock.try_acquire()
+        assert lock.acquire(0)
         child = os.fork()
         if child == 0:
             os._exit(0)
         os.waitpid(child, 0)
-        assert not contender.try_acquire()
+        assert not contender.acquire(0)
 
 
 def test_nobody_gets_a_second_turn_while_another_waits(tmp_path):
@@ -188,7 +188,7 @@ def test_nobody_gets_a_second_turn_while_another_waits(tmp_path):
         waiting = threading.Thread(target=wait)
         waiting.start()
         with FileLock(folder, "turn-next") as look:
-            while look.try_acquire():  # until the other one stands at the turnstile
+            while look.acquire(0):  # until the other one stands at the turnstile
                 look.release()
         first.release()
         assert not first.acquire(0) or got.wait(PATIENCE)
@@ -282,12 +282,12 @@ def test_nobody_keeps_a_place_that_nobody_waits_for(tmp_path):
         for _ in range(5):
             write(first)
         with FileLock(folder, "turn-place-0") as look:
-            assert look.try_acquire()
+            assert look.acquire(0)
 
 
 def test_the_turn_can_be_had_while_the_place_is_held_by_a_process_that_was_stopped(tmp_path):
     with Folder(tmp_path) as folder, FileLock(folder, "turn-place-0") as stopped:
-        assert stopped.try_acquire()
+        assert stopped.acquire(0)
         with closing(WriteTurn(folder, "turn", 0)) as turn:
             write(turn)
             write(turn)
