@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
 from memory_retrievers.models import EpisodicMemory, Rating, SummaryBy
 from memory_retrievers.models.messages import Message
-
-if TYPE_CHECKING:  # importing the package loads no numpy
-    from memory_retrievers.models.selection import Embedded, Vector, Vectors
-
+from memory_retrievers.models.selection import Embedded, Vector, Vectors
 
 __all__ = [
     "Clock",

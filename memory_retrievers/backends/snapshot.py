@@ -12,18 +12,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_retrievers.backends.terms import EMPTY, TermBlock, positions_of
 from memory_retrievers.errors import BackendError
 from memory_retrievers.models.fields import EPOCH, MICROSECOND, Category, microseconds
 from memory_retrievers.models.memories import Kind, Origin
-from memory_retrievers.models.selection import Growing, Layout, Selection
+from memory_retrievers.models.selection import Growing, Layout, Selection, Vector, Vectors
 from memory_retrievers.text.analysis import analyze
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from memory_retrievers.models.selection import Vector, Vectors
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
     from functools import cached_property as cached_property  # noqa: PLC0414 - others take it from here

@@ -9,17 +9,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress, islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_retrievers.models.selection import Hits, TermCounts, TermStatistics
 from memory_retrievers.text.analysis import STOP_WORDS
 from memory_retrievers.text.languages import COMMON_WORDS, language_of_most, languages_of_terms, word_form
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _NUMBER_BYTES: Final = 32  # what the number of a term takes, beside its letters and its entry
 _PASSAGE_BYTES: Final = 24  # what a passage takes beside its terms: its id, its memory, its length

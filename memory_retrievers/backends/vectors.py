@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_retrievers.backends.snapshot import finite, rounded, similarities
 from memory_retrievers.backends.terms import positions_of
 from memory_retrievers.models.contents import VerificationReport
-from memory_retrievers.models.selection import Hits, Selection
+from memory_retrievers.models.selection import Hits, Selection, Vector, Vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from memory_retrievers.backends.sql.ledger import SQLLedger
-    from memory_retrievers.models.selection import Vector, Vectors
 
 _FEW: Final = 256  # up to so many vectors are compared at once, without a first pass that leaves out what is far
 _STREAMED: Final = 8_192  # rows per piece where a scope is too large for a snapshot

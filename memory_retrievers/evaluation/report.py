@@ -5,14 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from memory_retrievers.evaluation.custom import Suggestion
 from memory_retrievers.evaluation.measure import Figures, Score, TokenCounter, bootstrap, by_category, figures
 from memory_retrievers.models import JsonObject
 from memory_retrievers.settings import RetrievalSettings
-
-if TYPE_CHECKING:
-    from memory_retrievers.evaluation.custom import Suggestion
 
 ROWS: Final[Mapping[str, Mapping[str, object]]] = {
     "no vectors": {"dense_weight": 0.0},

@@ -6,18 +6,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from memory_retrievers.models.fields import Category
 from memory_retrievers.models.management import Association, AuditEntry, MemoryEvent
 from memory_retrievers.models.memories import AnyMemory
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.scenes import CharacterState
-from memory_retrievers.models.selection import NewPassage
+from memory_retrievers.models.selection import NewPassage, Vector
 from memory_retrievers.models.storage import QueuedMessage, ReviewJob
-
-if TYPE_CHECKING:  # importing the package loads no numpy
-    from memory_retrievers.models.selection import Vector
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called from time to time with how many memories are done, and of how many."""

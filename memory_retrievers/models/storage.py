@@ -8,15 +8,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from memory_retrievers.models.memories import MemoryKey
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
-from memory_retrievers.models.selection import ProjectedPassage
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Embedded, Vector
+from memory_retrievers.models.selection import Embedded, ProjectedPassage, Vector
 
 HELD_UNTIL: Final = "writers_held_until"  # note of a store: until when nobody stores vectors, in seconds since 1970
 

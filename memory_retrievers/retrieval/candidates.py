@@ -8,21 +8,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_retrievers.backends.snapshot import NOTHING, cached_property, rounded, similarities
-from memory_retrievers.models.selection import Layout, Selection, TermStatistics
+from memory_retrievers.models import Kind
+from memory_retrievers.models.selection import Layout, Selection, TermStatistics, Vector
+from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import BM25, DENSE, observer_of_stages
 from memory_retrievers.text.passages import said_terms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memory_retrievers.backends.snapshot import ScopeSnapshot
-    from memory_retrievers.models import Kind
-    from memory_retrievers.models.selection import Vector
     from memory_retrievers.retrieval.question import Question
     from memory_retrievers.retrieval.request import RetrievalPlan
-    from memory_retrievers.settings import RetrievalSettings
     from memory_retrievers.storage.open_episodes import OpenEpisode
     from memory_retrievers.storage.store import MemoryStore
 

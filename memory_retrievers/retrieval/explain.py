@@ -14,6 +14,7 @@ import numpy as np
 from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, SemanticMemory, scopes
 from memory_retrievers.models.fields import iso
+from memory_retrievers.models.selection import Vector
 from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedMemory, ExplainedRetrieval, Outcome
 from memory_retrievers.retrieval.features import REPETITION
@@ -26,7 +27,6 @@ from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.open_episodes import open_id
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector
     from memory_retrievers.storage.store import MemoryStore
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_retrievers.models.messages import is_of_user
 from memory_retrievers.retrieval import times
@@ -17,8 +18,6 @@ from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.text.analysis import STOP_WORDS, caseless, has_word
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Floats = NDArray[np.float64]
 
 _BLOCK: Final = 65_536  # numbers of a product for which BLAS does not wake its threads, which spin on another core

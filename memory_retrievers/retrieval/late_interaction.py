@@ -18,6 +18,7 @@ less, as a question and its answer share their words.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,17 +26,14 @@ from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_retrievers.models import Kind
+from memory_retrievers.models.selection import Embedded, TermStatistics
 from memory_retrievers.retrieval.candidates import Candidates, PassageTokens, QuestionTokens, RankedLists
 from memory_retrievers.retrieval.features import at_rank
 
 if TYPE_CHECKING:
-    from array import array
-
-    from numpy.typing import NDArray
-
-    from memory_retrievers.models.selection import Embedded, TermStatistics
     from memory_retrievers.storage.store import MemoryStore
 
     Floats = NDArray[np.float64]

@@ -11,6 +11,7 @@ from sys import float_info
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_retrievers import fsrs
 from memory_retrievers.backends.snapshot import cached_property
@@ -29,8 +30,6 @@ from memory_retrievers.storage.tracing import RANK, observer_of_stages
 from memory_retrievers.text.passages import message_passage
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memory_retrievers.backends.sql.ledger import SQLLedger
 
     Floats = NDArray[np.float64]

@@ -10,24 +10,21 @@ import functools
 import json
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_retrievers.models import AnyMemory, EpisodicMemory, Kind, MemoryKey, SemanticMemory
-from memory_retrievers.models.results import Evidence
+from memory_retrievers.models.results import Evidence, RetrievedMemory
 from memory_retrievers.retrieval.features import weighed_sum
 from memory_retrievers.retrieval.question import asks_for_list
 from memory_retrievers.text.dates import tells_time
 from memory_retrievers.text.plans import days_behind, names_relative_day
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from numpy.typing import NDArray
-
-    from memory_retrievers.models.results import RetrievedMemory
     from memory_retrievers.retrieval.candidates import Candidates
     from memory_retrievers.retrieval.question import Question
     from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest

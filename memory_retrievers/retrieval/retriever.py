@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from memory_retrievers.errors import BackendError, MemoryRetrieversError, ValidationError
 from memory_retrievers.models import AnyMemory, Category, EpisodicMemory, Kind, MemoryKey, SemanticMemory, scopes
 from memory_retrievers.models.results import PendingReview, RetrievedMemory
+from memory_retrievers.models.selection import Vector
 from memory_retrievers.retrieval.excerpts import repeated_talks
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval, Outcome
 from memory_retrievers.retrieval.request import (
@@ -28,7 +29,6 @@ from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages
 from memory_retrievers.text.dates import shifted
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector
     from memory_retrievers.retrieval.rank_fusion import RankingByRank
     from memory_retrievers.retrieval.ranking import Ranking
     from memory_retrievers.retrieval.relevance import Calibration

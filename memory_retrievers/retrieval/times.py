@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_retrievers.models.fields import EPOCH, MICROSECOND, microseconds
 from memory_retrievers.retrieval.candidates import Candidates, ReadTexts, ReadTimes
@@ -20,8 +21,6 @@ from memory_retrievers.text.periods import MONTHS, PERIOD_WORDS, WEEKDAYS, Perio
 from memory_retrievers.text.plans import BEYOND_LATIN, days_ahead, days_behind, recurs_on
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Floats = NDArray[np.float64]
 
 _NEXT_TO: Final = 0.5

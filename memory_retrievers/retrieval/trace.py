@@ -10,9 +10,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Evidence, Explanation, Match
-from memory_retrievers.models.selection import TURN
+from memory_retrievers.models.selection import TURN, Vector
 from memory_retrievers.retrieval.candidates import Candidates
 from memory_retrievers.retrieval.explanations import StageScore
 from memory_retrievers.retrieval.rank_fusion import Ranked, RankingByRank
@@ -29,10 +31,6 @@ from memory_retrievers.retrieval.relevance import (
 from memory_retrievers.retrieval.times import dated
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from memory_retrievers.models.messages import Message
-    from memory_retrievers.models.selection import Vector
     from memory_retrievers.storage.store import MemoryStore
 
     Floats = NDArray[np.float64]

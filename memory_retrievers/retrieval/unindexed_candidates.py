@@ -5,33 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_retrievers.backends.snapshot import rounded, similarities
 from memory_retrievers.backends.terms import EMPTY
-from memory_retrievers.models import Kind
+from memory_retrievers.models import AnyMemory, Kind
 from memory_retrievers.models.fields import microseconds
-from memory_retrievers.models.selection import WHOLE, Layout, TermStatistics
+from memory_retrievers.models.selection import WHOLE, Layout, TermStatistics, Vector
 from memory_retrievers.retrieval.candidates import Candidates, RankedLists, candidates_of, read_candidates
 from memory_retrievers.retrieval.features import bm25
 from memory_retrievers.retrieval.late_interaction import by_tokens
+from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.open_episodes import OpenEpisode
 from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from numpy.typing import NDArray
-
     from memory_retrievers.backends.sql.facts import PastPassages
-    from memory_retrievers.models import AnyMemory
-    from memory_retrievers.models.selection import Vector
     from memory_retrievers.retrieval.question import Question
     from memory_retrievers.retrieval.request import RetrievalPlan, RetrievalRequest
-    from memory_retrievers.settings import RetrievalSettings
     from memory_retrievers.storage.open_episodes import OpenTurn
     from memory_retrievers.storage.store import MemoryStore
 

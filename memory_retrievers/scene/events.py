@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pydantic
 
@@ -19,13 +19,10 @@ from memory_retrievers.models.scenes import (
     SceneDetails,
     SceneEvent,
 )
-from memory_retrievers.models.selection import Hits, Selection
+from memory_retrievers.models.selection import Hits, Selection, Vector
 from memory_retrievers.scene.render import position_of
+from memory_retrievers.storage.store import MemoryStore
 from memory_retrievers.text.analysis import analyze, caseless
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector
-    from memory_retrievers.storage.store import MemoryStore
 
 FADING: Final = 0.05  # rate per message at which an event of one star fades; one of n stars does so n² times as slowly
 UNFADING: Final = 5.0  # an event of five stars never counts for less

@@ -27,16 +27,15 @@ from memory_retrievers.models import (
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.management import MemoryEventType
 from memory_retrievers.models.memories import NearFact, changed
-from memory_retrievers.models.selection import Selection
+from memory_retrievers.models.selection import Embedded, NewPassage, Selection, Vector
+from memory_retrievers.protocols import Embedder
+from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.text.duplicates import COMPARED_CHARACTERS, contradicted, normalised, text_hash
 from memory_retrievers.text.plans import names_same_days
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.backends.vectors import ExactVectorIndex
-    from memory_retrievers.models.selection import Embedded, NewPassage, Vector
-    from memory_retrievers.protocols import Embedder
-    from memory_retrievers.settings import IngestionSettings
     from memory_retrievers.storage.embedder import ProbedEmbedder
 
 TOLD_BY_AGENTS: Final = frozenset({Origin.TOOL, Origin.API, Origin.CONSOLIDATION})

@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, cast
 
 from memory_retrievers.errors import ConfigurationError, EmbeddingError, EmbeddingMismatchError, ZeroVectorError
-from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded
+from memory_retrievers.models.selection import MOST_TOKEN_BYTES, Embedded, Vector, Vectors
 from memory_retrievers.models.storage import HELD_UNTIL, PROBE, Fingerprint
+from memory_retrievers.protocols import Embedder, TokenEmbedder
 from memory_retrievers.storage.tracing import advance
 from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
-    from memory_retrievers.models.selection import Vector, Vectors
-    from memory_retrievers.protocols import Embedder, TokenEmbedder
 
 EMBEDDED_TEXTS: Final = 128
 """Texts that an embedder gets at once: enough for a batch of a model or for one request over a network. The bundled

@@ -6,7 +6,7 @@ import base64
 import json
 from codecs import BOM_UTF8
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, model_validator
 from pydantic_core import from_json
@@ -29,12 +29,9 @@ from memory_retrievers.models.memories import ANSWER_FIELDS
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.scenes import CharacterState
-from memory_retrievers.models.selection import MAX_LENGTH_ERROR, MOST_TOKEN_BYTES, TOKEN_WIDTHS, NewPassage
+from memory_retrievers.models.selection import MAX_LENGTH_ERROR, MOST_TOKEN_BYTES, TOKEN_WIDTHS, NewPassage, Vector
 from memory_retrievers.models.storage import QueuedMessage, ReviewJob
 from memory_retrievers.text.passages import passage_text, passage_texts, turn_place
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector
 
 
 class Line(BaseModel):

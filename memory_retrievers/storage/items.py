@@ -15,13 +15,12 @@ from memory_retrievers.models import AnyMemory, Kind, MemoryKey, SemanticDraft, 
 from memory_retrievers.models.fields import storable
 from memory_retrievers.models.filters import MAX_FILTER_BYTES
 from memory_retrievers.models.management import MemoryEventType
-from memory_retrievers.models.selection import Selection
+from memory_retrievers.models.selection import NewPassage, Selection, Vector
+from memory_retrievers.models.storage import ItemCondition, StoredItem
 from memory_retrievers.storage.store import affected_scopes, complete
 from memory_retrievers.text.passages import passage_texts
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.selection import NewPassage, Vector
-    from memory_retrievers.models.storage import ItemCondition, StoredItem
     from memory_retrievers.storage.store import MemoryStore
 
 VALUE: Final = "value"  # the metadata key of an item's value

@@ -15,13 +15,12 @@ from memory_retrievers.errors import BackendError, ConfigurationError, MemoryRet
 from memory_retrievers.models import EpisodicMemory
 from memory_retrievers.models.contents import HALF_MOVED, MOVING, Progress, VerificationReport
 from memory_retrievers.models.selection import NewPassage
-from memory_retrievers.models.storage import Fingerprint
+from memory_retrievers.models.storage import Fingerprint, UnembeddedPassage
 from memory_retrievers.protocols import Embedder
 from memory_retrievers.storage.embedder import EMBEDDED_TEXTS, ProbedEmbedder
 from memory_retrievers.text.passages import PassageText, passage_text, passage_texts, turn_place
 
 if TYPE_CHECKING:
-    from memory_retrievers.models.storage import UnembeddedPassage
     from memory_retrievers.storage.store import MemoryStore
 
 _logger = logging.getLogger("memory_retrievers")

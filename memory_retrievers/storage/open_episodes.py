@@ -10,6 +10,7 @@ from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -17,16 +18,14 @@ from memory_retrievers import fsrs
 from memory_retrievers.errors import EmbeddingError, NotFoundError
 from memory_retrievers.models import EpisodicMemory, Origin, SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
+from memory_retrievers.models.selection import Embedded, Vector, Vectors
 from memory_retrievers.models.storage import PROBE, OpenMessage, QueuedMessage
 from memory_retrievers.text.analysis import analyze, one_line
 from memory_retrievers.text.languages import forget_words
 from memory_retrievers.text.passages import message_passage, said_terms, said_text
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from memory_retrievers.backends.sql.ledger import SQLLedger
-    from memory_retrievers.models.selection import Embedded, Vector, Vectors
     from memory_retrievers.storage.embedder import ProbedEmbedder, StoreEmbedder
 
 EMBEDDED_BY_SEARCH: Final = 64

@@ -12,13 +12,13 @@ from memory_retrievers.backends.files import PRIVATE, SHARED_GROUP, Access
 from memory_retrievers.errors import ConfigurationError, only_known
 from memory_retrievers.models import AnyMemory, Draft
 from memory_retrievers.models.messages import Message
+from memory_retrievers.protocols import Clock, Embedder, Judge, LanguageModel, Segmenter
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings, ReviewSettings, ToolSettings
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.chroma.collection import ChromaClient
     from memory_retrievers.backends.embeddings import AnyEmbedder
     from memory_retrievers.backends.language_models import AnyLanguageModel
-    from memory_retrievers.protocols import Clock, Embedder, Judge, LanguageModel, Segmenter
 
 BeforeStore: TypeAlias = "Callable[[Message | Draft | AnyMemory], Message | Draft | AnyMemory | None]"
 """Sees every message before it is queued and every memory before it is stored; gives it, changed or not, or None."""

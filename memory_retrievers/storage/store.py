@@ -33,7 +33,8 @@ from memory_retrievers.models.management import MemoryEventType, changes_of, req
 from memory_retrievers.models.memories import NearFact, changed, parse_id
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import MAX_PAGE, ForgottenMessages, PendingReview
-from memory_retrievers.models.selection import TURN, NewPassage, Passage
+from memory_retrievers.models.selection import TURN, Embedded, NewPassage, Passage, Vector, Vectors
+from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.storage.drafts import Attempt, NotPrepared, PendingDraft, PendingDrafts, confirmed
 from memory_retrievers.storage.embedder import StoreEmbedder
 from memory_retrievers.storage.open_episodes import OpenEpisodes
@@ -42,8 +43,6 @@ from memory_retrievers.text.passages import PassageText, longest_words, naming, 
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import States
-    from memory_retrievers.models.selection import Embedded, Vector, Vectors
-    from memory_retrievers.settings import IngestionSettings
     from memory_retrievers.storage.embedder import ProbedEmbedder
     from memory_retrievers.storage.open import Storage
     from memory_retrievers.storage.options import ResolvedOptions

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.errors import BackendError, IndexOutOfStepError, StoreLockedError
 from memory_retrievers.models.contents import Problems, VerificationReport
-from memory_retrievers.models.selection import Hits, Selection
+from memory_retrievers.models.selection import Hits, ProjectedPassage, Selection, Vector
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.chroma.collection import ChromaProjection
     from memory_retrievers.backends.sql.ledger import SQLLedger
     from memory_retrievers.backends.sql.sync import SQLOutbox
-    from memory_retrievers.models.selection import ProjectedPassage, Vector
 
 FEED_FROM: Final = 500
 """From so many waiting passages on the feeder is woken; fewer are scored exactly with every wide search."""

@@ -19,13 +19,12 @@ from memory_retrievers.backends.chroma import clients
 from memory_retrievers.backends.files import PRIVATE, Access, Folder, is_full, make_directories, make_file, set_modes
 from memory_retrievers.errors import BackendError, DiskFullError, IndexOutOfStepError, MemoryRetrieversError
 from memory_retrievers.models.scopes import MAX_SEGMENTS
-from memory_retrievers.models.selection import ProjectedPassage, Selection
+from memory_retrievers.models.selection import ProjectedPassage, Selection, Vector
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
     from chromadb.api.models.Collection import Collection
 
-    from memory_retrievers.models.selection import Vector
 
 ChromaClient: TypeAlias = "ClientAPI"
 

@@ -9,7 +9,7 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
+from typing import Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,8 @@ from memory_retrievers.errors import (
     ValidationError,
     ZeroVectorError,
 )
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector, Vectors
-    from memory_retrievers.protocols import Embedder
+from memory_retrievers.models.selection import Vector, Vectors
+from memory_retrievers.protocols import Embedder
 
 
 def checked_texts(texts: Sequence[str]) -> list[str]:

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 from memory_retrievers.backends.embeddings import checked_texts
 from memory_retrievers.errors import EmbeddingError
-from memory_retrievers.models.selection import Embedded
+from memory_retrievers.models.selection import Embedded, Vector, Vectors
 from memory_retrievers.text.analysis import STOP_WORDS
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-    from memory_retrievers.models.selection import Vector, Vectors
 
 MODEL_DIRECTORY: Final = Path(__file__).parent / "model"
 MODEL_SHA256: Final = "ebbf2ba52fa2a261cd76bfd607cd52fadfc6c673505cb15edf5bd796db5d7662"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memory_retrievers.backends.postgres.database import Database
 from memory_retrievers.backends.postgres.schema import PARTITIONS
@@ -13,10 +13,7 @@ from memory_retrievers.backends.sql.connection import Connection, one
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.vectors import ExactVectorIndex
 from memory_retrievers.errors import BackendError, ConfigurationError
-from memory_retrievers.models.selection import Hits, Selection
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vector
+from memory_retrievers.models.selection import Hits, Selection, Vector
 
 __all__ = ["Database", "HNSWVectorIndex"]
 

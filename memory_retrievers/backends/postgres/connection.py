@@ -20,12 +20,12 @@ from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
 
 from memory_retrievers.backends.sql.connection import Dialect
 from memory_retrievers.errors import BackendError, ConfigurationError, DiskFullError, ValidationError
+from memory_retrievers.models.filters import JsonScalar
+from memory_retrievers.models.selection import Vector, Vectors
+from memory_retrievers.models.storage import ItemCondition
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.connection import Cursor, States, Values
-    from memory_retrievers.models.filters import JsonScalar
-    from memory_retrievers.models.selection import Vector, Vectors
-    from memory_retrievers.models.storage import ItemCondition
 
 
 _NAMED: Final = re.compile(r"(?<![:\w]):([a-z_]\w*)")

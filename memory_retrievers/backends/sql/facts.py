@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from memory_retrievers.backends.snapshot import finite
 from memory_retrievers.backends.sql import selection as where
@@ -37,11 +37,8 @@ from memory_retrievers.models import (
 from memory_retrievers.models.contents import FactVersion
 from memory_retrievers.models.fields import moment
 from memory_retrievers.models.results import MemoryDiff, difference, held
-from memory_retrievers.models.selection import Selection
+from memory_retrievers.models.selection import Selection, Vectors
 from memory_retrievers.text.duplicates import text_hash
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vectors
 
 PAGE: Final = 2_048  # versions that are read at a time
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import rank_bm25
+from numpy.typing import NDArray
 
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql import verification
@@ -21,8 +22,6 @@ from memory_retrievers.models.selection import Hits, Passage, Selection, TermCou
 from memory_retrievers.text.analysis import analyze
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memory_retrievers.backends.snapshot import ScopeSnapshot
     from memory_retrievers.backends.terms import TermBlock
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -31,9 +31,6 @@ from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import PendingReview
 from memory_retrievers.models.selection import Embedded, Passage, Selection
 from memory_retrievers.models.storage import OpenMessage, OpenPlace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _OF_ID: Final = "(CAST(:id AS TEXT) IS NULL OR m.id = :id)"
 

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_retrievers.backends.snapshot import COLUMNS, NEVER, ORIGINS, UNKNOWN, Passages, category_code, laid_out
 from memory_retrievers.backends.sql import selection as where
 from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Dialect, Part
 from memory_retrievers.backends.terms import Postings
-from memory_retrievers.models.selection import TOKEN_CHARACTERS, TURN, WHOLE, Layout, Selection
+from memory_retrievers.models.selection import TOKEN_CHARACTERS, TURN, WHOLE, Layout, Selection, Vectors
 from memory_retrievers.models.storage import UnembeddedPassage
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from memory_retrievers.models.selection import Vectors
 
 
 class StoredPassages(Part):

@@ -15,9 +15,10 @@ import time
 import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_retrievers.backends.snapshot import NOTHING, Passages, ScopeSnapshot, finite, is_ordered
 from memory_retrievers.backends.sql.connection import Connection, ScopeState
@@ -31,9 +32,6 @@ from memory_retrievers.models.storage import OpenPlace
 from memory_retrievers.settings import SNAPSHOT_BYTES
 from memory_retrievers.text.analysis import analyze
 from memory_retrievers.text.languages import forget_words
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ValueT = TypeVar("ValueT")
 _Key: TypeAlias = tuple[str, bool, Kind, bool]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import starmap
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from memory_retrievers.backends.sql.connection import Connection, Part, one
 from memory_retrievers.backends.sql.memories import PUT_NOTE
 from memory_retrievers.errors import BackendError
-from memory_retrievers.models.selection import ProjectedPassage
+from memory_retrievers.models.selection import ProjectedPassage, Vectors
 from memory_retrievers.models.storage import (
     HELD_UNTIL,
     AdoptedRow,
@@ -19,10 +19,6 @@ from memory_retrievers.models.storage import (
     UnembeddedPassage,
     Unwritten,
 )
-
-if TYPE_CHECKING:
-    from memory_retrievers.models.selection import Vectors
-
 
 _PASSAGES: Final = """
     SELECT p.id, m.id, s.scope, m.kind, p.part, m.origin, m.created_at, m.category, m.tier, m.expires_at,

@@ -20,12 +20,12 @@ from memory_retrievers.backends.files import Access, Folder
 from memory_retrievers.backends.snapshot import DAMAGED_VECTOR
 from memory_retrievers.backends.sql.connection import Dialect, insertion
 from memory_retrievers.errors import BackendError, DiskFullError, ValidationError
+from memory_retrievers.models.filters import JsonScalar
+from memory_retrievers.models.selection import Vector, Vectors
+from memory_retrievers.models.storage import ItemCondition
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql import connection as sql
-    from memory_retrievers.models.filters import JsonScalar
-    from memory_retrievers.models.selection import Vector, Vectors
-    from memory_retrievers.models.storage import ItemCondition
 
 
 def _volumes(scope: str, *fields: str) -> str:

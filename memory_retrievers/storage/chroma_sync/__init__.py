@@ -20,6 +20,7 @@ from memory_retrievers.models import AnyMemory, EpisodicMemory
 from memory_retrievers.models.contents import AdoptionReport, Progress, SkippedRows, StoredMemory
 from memory_retrievers.models.management import MemoryEventType, changes_of
 from memory_retrievers.models.memories import changed
+from memory_retrievers.models.selection import Vector
 from memory_retrievers.models.storage import AdoptedRow, Unwritten
 from memory_retrievers.storage.chroma_sync import collection as source
 from memory_retrievers.storage.chroma_sync.collection import PAGE, Collection, Metadata, SourceRow, Where
@@ -28,7 +29,6 @@ from memory_retrievers.storage.store import MemoryStore
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.sync import SQLAdoptedRows
-    from memory_retrievers.models.selection import Vector
 
 _EXAMPLES: Final = 5
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 import numpy as np
 
 from memory_retrievers.errors import BackendError, ConfigurationError, MemoryRetrieversError, ValidationError
+from memory_retrievers.models.selection import Vector
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.chroma.clients import ChromaCollection
     from memory_retrievers.backends.embeddings import AnyEmbedder, LangChainEmbeddings
-    from memory_retrievers.models.selection import Vector
 
 PAGE: Final = 1_000  # rows that are asked for at once; a page is one transaction of the store
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError, ValidationError
 from memory_retrievers.models import AnyMemory, Category, Origin, SemanticMemory, scopes
 from memory_retrievers.models.contents import StoredMemory
-from memory_retrievers.models.selection import NewPassage
+from memory_retrievers.models.selection import NewPassage, Vector, Vectors
 from memory_retrievers.storage.chroma_sync.collection import (
     PAGE,
     Collection,
@@ -30,7 +30,6 @@ from memory_retrievers.storage.store import MemoryStore, complete
 
 if TYPE_CHECKING:
     from memory_retrievers.backends.sql.ledger import SQLLedger
-    from memory_retrievers.models.selection import Vector, Vectors
 
 _NOTE: Final = "adoption"  # the triggers of the store look into this note for ``write_through``
 
