@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Send
 
 from memory_retrievers.models.fields import json_extent
-from memory_retrievers.server.responses import RETRY_AFTER_SECONDS, HTTPError
+from memory_retrievers.server.responses import HTTPError
 from memory_retrievers.server.settings import TrafficSettings
 
 _MAX_SENDERS: Final = 10_000  # that are remembered; the one idle longest is forgotten first, and may ask anew
@@ -169,7 +169,7 @@ class BodyLimiter:
             others = self._held - own
             if others and others + size > self._settings.max_bodies_bytes:
                 message = "too many large bodies are being read: come back, or send less at once"
-                raise HTTPError(503, "Busy", message, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
+                raise HTTPError(503, "Busy", message, headers={"Retry-After": "1"})
             self._held, own = others + size, size
 
         try:

@@ -192,7 +192,8 @@ class Sessions:
     async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
         outlived = None
         if len(self._sessions) + self._beginning >= self._settings.max_sessions:
-            outlived = self._idlest()
+            free = {id_: each for id_, each in self._sessions.items() if each.under_way == each.listening}
+            outlived = min(free, key=lambda id_: (free[id_].listening > 0, free[id_].used), default=None)
             if outlived is None:
                 message = f"{self._settings.max_sessions} sessions are at work, as many as there may be: come back"
                 raise HTTPError(503, "Busy", message, headers={"Retry-After": str(_RETRY_AFTER_SECONDS)})
@@ -218,11 +219,6 @@ class Sessions:
                 self._used(id_)
                 if status >= 400:  # noqa: PLR2004 - no success, as HTTP has it
                     await self._end(id_)
-
-    def _idlest(self) -> str | None:
-        """Return the session to replace, which has no request under way; None if there is none."""
-        free = {id_: each for id_, each in self._sessions.items() if each.under_way == each.listening}
-        return min(free, key=lambda id_: (free[id_].listening > 0, free[id_].used), default=None)
 
     async def _go_on(self, id_: str, scope: Scope, receive: Receive, send: Send) -> None:
         noting_send, statuses = noting_statuses(send)

@@ -29,8 +29,6 @@ from memory_retrievers.models import JsonObject
 
 _logger = logging.getLogger("memory_retrievers")
 
-RETRY_AFTER_SECONDS: Final = 1
-
 _STATUS: Final[Mapping[type[Exception], int]] = {
     ValidationError: 422,
     BatchOperationError: 422,
@@ -117,7 +115,7 @@ def failure(error: Exception, content: JsonObject | None = None) -> Response:
     if isinstance(error, HTTPError):
         return error.response()
     status = status_of(error)
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if status == 503 else {}  # noqa: PLR2004 - as HTTP has it
+    headers = {"Retry-After": "1"} if status == 503 else {}  # noqa: PLR2004 - as HTTP has it
     return UTF8JSONResponse(content or error_object(error), status_code=status, headers=headers)
 
 

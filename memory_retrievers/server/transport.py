@@ -157,7 +157,8 @@ class Transport:
             else:
                 if answer.is_success:
                     return self._decoded(answer)
-                if last or not _is_passing(answer, has_key=writes):
+                is_under_way = writes and answer.status_code == httpx.codes.CONFLICT and "retry-after" in answer.headers
+                if last or not (is_under_way or answer.status_code in _PASSING):
                     raise failure_of(answer)
                 given = answer.headers.get("retry-after", "")
                 asked_to_wait = float(given) if given.isdecimal() else 0.0
@@ -208,12 +209,6 @@ def _encoded(body: JsonObject) -> bytes:
         return json.dumps(body, allow_nan=False).encode()  # escapes whatever is not ASCII, lone surrogates too
     except (TypeError, ValueError, RecursionError) as error:
         raise ValidationError(f"this cannot be sent as JSON: {error}") from error
-
-
-def _is_passing(answer: httpx.Response, *, has_key: bool) -> bool:
-    """Return True if a retry may succeed: the server is busy, or still working on an earlier attempt."""
-    under_way = answer.status_code == httpx.codes.CONFLICT and "retry-after" in answer.headers
-    return answer.status_code in _PASSING or (has_key and under_way)
 
 
 @contextmanager

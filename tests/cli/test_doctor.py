@@ -194,7 +194,7 @@ class TestDatabase:
             ("ALTER TABLE audit_2 DISABLE ROW LEVEL SECURITY", ["the row-level security of audit_2 is missing"]),
             (
                 "DROP FUNCTION passages_added CASCADE",
-                ["the trigger passages_added of passages is missing", "the trigger function passages_added is missing"],
+                ["the trigger function passages_added is missing", "the trigger passages_added of passages is missing"],
             ),
             ("GRANT EXECUTE ON FUNCTION memories_removed() TO PUBLIC", ["every role may attach"]),
         ],

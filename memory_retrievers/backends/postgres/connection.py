@@ -74,14 +74,6 @@ def _json(column: str) -> str:
     return f"CAST({column} AS json)"
 
 
-def _items(column: str) -> str:
-    return f"SELECT listed.value FROM json_array_elements_text({_json(column)}) AS listed (value)"
-
-
-def _volumes(_scope: str, *fields: str) -> str:
-    return f"kind IN ({', '.join(fields)})"
-
-
 def _member(column: str, name: str, value: JsonScalar, sign: str = "=") -> str:
     """CASE, since a condition beside another may be looked at first."""
     if value is None or isinstance(value, bool):
@@ -141,7 +133,7 @@ DIALECT: Final = Dialect(
     bytes_type="bytea",
     schema_version="SELECT version FROM schema_version",
     volume=0,  # its rows lie in the order in which they came
-    volumes=_volumes,
+    volumes=lambda _scope, *fields: f"kind IN ({', '.join(fields)})",
     beside="AND {}.scope_id = {}.scope_id".format,
     among="{} = ANY({})".format,
     each="unnest(CAST({} AS bigint[])) AS each (value)".format,
@@ -151,7 +143,7 @@ DIALECT: Final = Dialect(
     gathered="string_agg(CAST({} AS text), ',' ORDER BY passage)".format,
     indexed_by="".format,  # PostgreSQL chooses by itself
     listed=list,
-    items=_items,
+    items=lambda column: f"SELECT listed.value FROM json_array_elements_text({_json(column)}) AS listed (value)",
     member=_member,
     field=_field,
     items_by_row=_items_by_row,

@@ -291,7 +291,7 @@ class Database(sql.Database):
         return [int(id) for (id,) in found]  # noqa: A001
 
     def problems(self, connection: sql.Connection) -> Iterator[str]:
-        """See ``sql.connection.Database``; PostgreSQL looks after its files, this after who may do what."""
+        """See ``sql.connection.Database``; PostgreSQL looks after its files, this after its tables and who may do what."""
         return migrations.problems(connection)
 
     def notes(self) -> Iterator[str]:

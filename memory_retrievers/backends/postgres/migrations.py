@@ -81,15 +81,14 @@ def migrate(connection: Connection) -> None:
             _require_owner(connection, version)
             connection.run(";".join(_statements(version)))
         connection.commit()
-    except psycopg.errors.DuplicateTable as error:
+    except BaseException as error:
         connection.run("ROLLBACK")
+        if not isinstance(error, psycopg.errors.DuplicateTable):
+            raise
         reason = error.diag.message_primary
         raise ConfigurationError(
             f"the tables of a store cannot be made here, since {reason}: {_OWN_SCHEMA}. Nothing was changed."
         ) from error
-    except BaseException:
-        connection.run("ROLLBACK")
-        raise
 
 
 def require_current(connection: Connection) -> None:
@@ -259,8 +258,9 @@ def state_of_database(url: str) -> DatabaseState:
 
 _MADE: Final = {
     r"CREATE TABLE (\w+)": "table {}",
-    r"CREATE TABLE (\w+) \(": "primary key of {}",  # which its partitions share
+    r"CREATE TABLE (\w+) \(": "index {}_pkey",  # of which those of its partitions are parts
     r"CREATE UNIQUE INDEX (\w+)": "index {}",
+    r"CREATE OR REPLACE FUNCTION %I\.(\w+)": "trigger function {}",
     r"CREATE TRIGGER (\w+) [^(]*? ON (\w+)": "trigger {} of {}",
     r"CREATE POLICY (\w+) ON (\w+)": "policy {} of {}",
     r"ALTER TABLE (\w+) ENABLE ROW": "row-level security of {}",
@@ -268,7 +268,8 @@ _MADE: Final = {
 _THERE: Final = """
     WITH own AS (SELECT * FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace)
     SELECT 'table ' || relname FROM own WHERE relkind IN ('r', 'p')
-    UNION ALL SELECT 'primary key of ' || relname FROM own JOIN pg_constraint ON conrelid = own.oid WHERE contype = 'p'
+    UNION ALL SELECT 'trigger function ' || proname FROM pg_proc
+        WHERE pronamespace = quote_ident(current_schema())::regnamespace AND prorettype = 'trigger'::regtype
     UNION ALL SELECT 'index ' || relname FROM own JOIN pg_index ON indexrelid = own.oid WHERE indisvalid
     UNION ALL SELECT 'trigger ' || tgname || ' of ' || relname FROM own JOIN pg_trigger ON tgrelid = own.oid
         WHERE tgenabled <> 'D'

@@ -112,11 +112,6 @@ def beside_request() -> Iterator[None]:
         under_way.reset(token)
 
 
-def is_old(done: DoneRequest, *, at: float) -> bool:
-    """True if a request may be done again under its key."""
-    return at - done.at >= KEEP_SECONDS
-
-
 class RepeatedRequestError(Exception):
     """Another process has changed the store under the same key meanwhile; nothing was written."""
 
@@ -138,7 +133,7 @@ def noting(connection: Connection) -> Iterator[None]:
             _sweep(connection, at=request.at)
     else:
         known = _read(connection, name)
-        if known is not None and known.by != request.by and not is_old(known, at=request.at):
+        if known is not None and known.by != request.by and request.at - known.at < KEEP_SECONDS:
             raise RepeatedRequestError
         connection.execute("UPDATE notes SET value = ? WHERE name = ?", (value, name))
     yield
@@ -152,7 +147,7 @@ class SQLRequests(Part):
         """Return what is noted of the request of a key; None if there is none, or it is too long ago."""
         with self.database.read() as connection:
             done = _read(connection, _PREFIX + key)
-        return None if done is None or is_old(done, at=now()) else done
+        return None if done is None or now() - done.at >= KEEP_SECONDS else done
 
     def note_quoted(self, request: RequestUnderWay) -> None:
         """Note what the answer of the request of this context quotes beside what it has changed."""
