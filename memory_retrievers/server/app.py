@@ -239,9 +239,7 @@ def _ending(scope: Scope) -> HTTPError:
 
 
 MAX_HEADER_BYTES: Final = 16_384
-
 PROBES: Final = frozenset({"/healthz", "/readyz"})  # of monitoring, by any host name; they reveal nothing of a memory
-
 OPEN_PATHS: Final = PROBES | {"/openapi.json"}
 
 

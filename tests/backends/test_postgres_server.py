@@ -1,5 +1,6 @@
 """What only a PostgreSQL server can do to a store: vanish and come back, be dumped, and have many connect at once."""
 
+import contextlib
 import gc
 import math
 import os
@@ -279,6 +280,17 @@ class TestConnectionLoss:
             with database.session(), database.session(), told:
                 memory.list("c1")
 
+    def test_a_database_that_was_made_anew_says_that_the_store_is_not_there(self, server, url, name):
+        with connected(url) as memory:
+            memory.remember_fact(scope="c1", fact="User likes tea")
+            server.run(f"DROP DATABASE {name} WITH (FORCE)")
+            server.run(f"CREATE DATABASE {name}")
+            with contextlib.suppress(BackendError):  # the call that finds its connection lost
+                memory.list("c1")
+            with pytest.raises(BackendError, match=r"does not exist; the store is not whole here: restore"):
+                memory.list("c1")
+            assert "the table memories is missing: restore the database from a backup" in memory.verify().problems
+
     def test_what_takes_longer_than_the_database_lets_it_says_which_setting_that_is(self, server, url, name):
         connected(url).close()
         server.run(f"ALTER DATABASE {name} SET statement_timeout = '1ms'")
@@ -318,7 +330,7 @@ def test_what_a_restore_over_an_existing_store_has_dropped_is_named(server, url,
     assert subprocess.run(restore, check=False, capture_output=True).returncode == 1
     with connected(url) as memory:
         problems = memory.verify().problems
-    for what in ("trigger memories_removed of memories", "policy within of scopes", "index memories_by_id"):
+    for what in ("trigger memories_removed of memories", "policy within of scopes", "index memories_by_id of memories"):
         assert f"the {what} is missing: restore the database from a backup" in problems
 
 

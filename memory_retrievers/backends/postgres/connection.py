@@ -340,6 +340,16 @@ def wrapped() -> Iterator[None]:
         raise _translated(error) from error
 
 
+_REMARKS: Final = {
+    psycopg_pool.PoolTimeout: ": the server cannot be reached, or all connections that pool_size allows are in use",
+    psycopg.errors.LockNotAvailable: "; memory-retrievers doctor names who holds others up",
+    psycopg.errors.ReadOnlySqlTransaction: "; of several servers, target_session_attrs=read-write in the address "
+    "finds the one that takes writes",
+    psycopg.errors.UndefinedTable: "; the store is not whole here: restore a backup, or name the right database",
+    psycopg.errors.QueryCanceled: "; where statement_timeout is set for this role or database, it has to be longer",
+}
+
+
 def _translated(error: Exception) -> ValidationError | BackendError | ConfigurationError:
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if isinstance(error, psycopg.IntegrityError):
@@ -354,15 +364,8 @@ def _translated(error: Exception) -> ValidationError | BackendError | Configurat
         return DiskFullError(
             f"no space is left on the server: {reason}; this write was undone. Make room there, and try again"
         )
-    if isinstance(error, psycopg_pool.PoolTimeout):
-        reason += ": the server cannot be reached, or all connections that pool_size allows are in use"
-    if isinstance(error, psycopg.errors.LockNotAvailable):
-        reason += "; memory-retrievers doctor names who holds others up"
-    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-        reason += "; of several servers, target_session_attrs=read-write in the address finds the one that takes writes"
-    if isinstance(error, psycopg.errors.QueryCanceled):
-        reason += "; where statement_timeout is set for this role or database, it has to be longer"
-    failure = BackendError(f"PostgreSQL failed: {reason}")
+    remark = next((remark for kind, remark in _REMARKS.items() if isinstance(error, kind)), "")
+    failure = BackendError(f"PostgreSQL failed: {reason}{remark}")
     state = getattr(error, "sqlstate", None)
     is_of_server = isinstance(error, psycopg.OperationalError | psycopg_pool.PoolTimeout)
     has_ended = state in {"25P03", "25P04"}  # a transaction that took longer than the server allows

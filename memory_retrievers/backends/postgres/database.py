@@ -129,8 +129,8 @@ class Pool:
         prepare(raw)
         for setting in self._settings.items():
             raw.execute("SELECT set_config(%s, %s, FALSE)", setting)
-        seen = raw.execute("SELECT pg_postmaster_start_time(), pg_advisory_lock_shared(%s)", (self._sign,)).fetchall()
-        self.started = seen[0][0]  # the lock goes with the last connection
+        taken = "SELECT pg_postmaster_start_time(), pg_advisory_lock_shared(%s)"  # it goes with the last connection
+        ((self.started, _),) = raw.execute(taken, (self._sign,))
         raw.lost = self._dropped  # before that the pool itself counts it out
 
     def _check(self, raw: psycopg.Connection[Any]) -> None:
@@ -291,7 +291,7 @@ class Database(sql.Database):
         return [int(id) for (id,) in found]  # noqa: A001
 
     def problems(self, connection: sql.Connection) -> Iterator[str]:
-        """See ``sql.connection.Database``; PostgreSQL looks after its files, this after its tables and who may do what."""
+        """See ``sql.connection.Database``; PostgreSQL looks after its files, this after tables and rights."""
         return migrations.problems(connection)
 
     def notes(self) -> Iterator[str]:

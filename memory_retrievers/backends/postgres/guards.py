@@ -350,7 +350,6 @@ ITEM_VALUE: Final = r"""item_value jsonb GENERATED ALWAYS AS (
 # What ANALYZE keeps of a table are samples of its values, in which deleted data could survive, and from which one
 # tenant could read values of others in the estimates of EXPLAIN. Since schema version 2 none are kept of columns that
 # hold texts, ids or vectors. Plans do well without: the keys of the tables show what is rare.
-_CATALOGS: Final = ("pg_statistic", "pg_statistic_ext_data")
 
 UNSAMPLE_INDEXES: Final = """DO $unsample$ DECLARE name text; BEGIN
     FOR name IN SELECT indexrelid::regclass FROM pg_index
@@ -408,7 +407,7 @@ def compact_samples(connection: Connection) -> None:
             "space of the server's files until the owner of the database runs VACUUM FULL pg_statistic"
         )
         return
-    for catalog in _CATALOGS:
+    for catalog in ("pg_statistic", "pg_statistic_ext_data"):
         connection.run(f"VACUUM (FULL) pg_catalog.{catalog}")
 
 

@@ -19,9 +19,8 @@ from memory_retrievers.backends.sql.connection import one
 from memory_retrievers.backends.sql.verification import TableState, state_of_tables
 from memory_retrievers.errors import ConfigurationError, StoreLockedError
 
-_TURN: Final = "SELECT pg_advisory_xact_lock(hashtext('memory-retrievers/migrate'))"
 _PATIENCE: Final = 30
-"""Seconds to wait for it, and for the tables: every role of the database may hold the lock for as long as it likes."""
+"""Seconds to wait for a turn, and the tables: every role of the database may hold the lock for as long as it likes."""
 
 _OWN_SCHEMA: Final = (
     "give the store a schema of its own with CREATE SCHEMA store, and name it in the address: "
@@ -74,7 +73,7 @@ def migrate(connection: Connection) -> None:
     _require_server(connection)
     connection.run(f"BEGIN; SET LOCAL lock_timeout = '{_PATIENCE}s'")
     try:
-        connection.run(_TURN)
+        connection.run("SELECT pg_advisory_xact_lock(hashtext('memory-retrievers/migrate'))")
         version = version_of(connection)  # another process may have been faster
         if version < len(MIGRATIONS):
             _require_pgvector(connection)
@@ -258,8 +257,8 @@ def state_of_database(url: str) -> DatabaseState:
 
 _MADE: Final = {
     r"CREATE TABLE (\w+)": "table {}",
-    r"CREATE TABLE (\w+) \(": "index {}_pkey",  # of which those of its partitions are parts
-    r"CREATE UNIQUE INDEX (\w+)": "index {}",
+    r"CREATE TABLE (\w+) \(": "index {0}_pkey of {0}",  # of which those of its partitions are parts
+    r"CREATE UNIQUE INDEX (\w+) ON (\w+)": "index {} of {}",
     r"CREATE OR REPLACE FUNCTION %I\.(\w+)": "trigger function {}",
     r"CREATE TRIGGER (\w+) [^(]*? ON (\w+)": "trigger {} of {}",
     r"CREATE POLICY (\w+) ON (\w+)": "policy {} of {}",
@@ -268,13 +267,14 @@ _MADE: Final = {
 _THERE: Final = """
     WITH own AS (SELECT * FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace)
     SELECT 'table ' || relname FROM own WHERE relkind IN ('r', 'p')
+    UNION ALL SELECT 'row-level security of ' || relname FROM own WHERE relrowsecurity
+    UNION ALL SELECT format('index %s of %s', indexrelid::regclass, relname) FROM own o, pg_index
+        WHERE indrelid = o.oid AND indisvalid
+    UNION ALL SELECT format('trigger %s of %s', tgname, relname) FROM own o, pg_trigger
+        WHERE tgrelid = o.oid AND tgenabled <> 'D'
+    UNION ALL SELECT format('policy %s of %s', polname, relname) FROM own o, pg_policy WHERE polrelid = o.oid
     UNION ALL SELECT 'trigger function ' || proname FROM pg_proc
         WHERE pronamespace = quote_ident(current_schema())::regnamespace AND prorettype = 'trigger'::regtype
-    UNION ALL SELECT 'index ' || relname FROM own JOIN pg_index ON indexrelid = own.oid WHERE indisvalid
-    UNION ALL SELECT 'trigger ' || tgname || ' of ' || relname FROM own JOIN pg_trigger ON tgrelid = own.oid
-        WHERE tgenabled <> 'D'
-    UNION ALL SELECT 'policy ' || polname || ' of ' || relname FROM own JOIN pg_policy ON polrelid = own.oid
-    UNION ALL SELECT 'row-level security of ' || relname FROM own WHERE relrowsecurity
 """
 
 
