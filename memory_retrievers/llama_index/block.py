@@ -204,8 +204,8 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
         """Return the memories with less detail or, if that is not enough, the best of them; None if none fits."""
         if not content:
             return None
-        room = self.token_counter(content) - math.ceil(MARGIN * tokens_to_truncate)
         with going_on("nothing was recalled"):
+            room = self.token_counter(content) - math.ceil(MARGIN * tokens_to_truncate)
             return await asyncio.to_thread(self._truncated, content, room)
         return None
 

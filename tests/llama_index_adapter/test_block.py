@@ -373,7 +373,10 @@ async def test_a_counter_of_the_host_that_raises_ends_no_chat(memory, picky, cap
     memory.remember_fact(scope="user/alice", fact="The nightly import ends with <|endoftext|>")
     block = LongTermMemoryBlock(memory=memory, scope="user/alice", token_counter=picky)
     assert await shown(block, "How does the nightly import end?") == ""
-    assert caplog.messages == ["nothing was recalled, since the memory failed (ValueError)"]
+    unbounded = LongTermMemoryBlock(memory=memory, scope="user/alice", token_counter=picky, max_tokens=None)
+    whole = await shown(unbounded, "How does the nightly import end?")
+    assert await unbounded.atruncate(whole, 1) is None
+    assert caplog.messages == ["nothing was recalled, since the memory failed (ValueError)"] * 2
 
 
 @pytest.fixture
