@@ -182,7 +182,8 @@ class RememberedVectors:
     def _remembered(
         self, sort: str, texts: Sequence[str], embed: Callable[[list[str]], Iterable[Embedded]]
     ) -> list[Embedded]:
-        keys, known = [_key(text) for text in texts], self._known[sort]
+        known, said = self._known[sort], [text.encode("utf-8", "surrogatepass") for text in texts]
+        keys = [hashlib.blake2b(text, digest_size=16).hexdigest() for text in said]
         with self._lock:
             new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
             known.update(zip(new, embed(list(new.values())) if new else (), strict=True))
@@ -226,10 +227,6 @@ def _read(others: str, vectors: Vectors) -> dict[str, Embedded]:
         key: Embedded(vector, tokens and bytes.fromhex(tokens), tuple(words))
         for (key, tokens, words), vector in zip(json.loads(others), vectors, strict=True)
     }
-
-
-def _key(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 @dataclass

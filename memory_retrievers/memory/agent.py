@@ -49,9 +49,8 @@ from memory_retrievers.models.results import (
 from memory_retrievers.models.scenes import CharacterState, SceneEvent
 from memory_retrievers.models.selection import Listing, Selection
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval
-from memory_retrievers.retrieval.request import RetrievalRequest, check_length, parse_limit
+from memory_retrievers.retrieval.request import RetrievalRequest, parse_limit, parse_query
 from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
-from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
 from memory_retrievers.scene.events import derived_from, drafts_of, known_to, relevance, updated
 from memory_retrievers.scene.render import scene_block
 from memory_retrievers.settings import POOL_SIZE, SCENE_BUDGET, SceneSettings
@@ -328,8 +327,8 @@ class AgentMemory(BaseMemory):
             StoreLockedError: As for :meth:`open`.
             BackendError: The collection or the store failed; what was copied stays, and another call continues.
         """
+        from memory_retrievers.storage.chroma_sync import adopt, rows
         from memory_retrievers.storage.chroma_sync import collection as source
-        from memory_retrievers.storage.chroma_sync import rows
 
         # 1. nothing is made before all this is sure
         found = source.collection_in(collection)
@@ -353,7 +352,11 @@ class AgentMemory(BaseMemory):
         memory = cls(*open_engine(parts, path))
         # 3. fill it
         try:
-            memory._take_in(found, adopted, progress)
+            adopted.refuse_other(adopted.noted(memory._store.ledger))
+            adopted.note(memory._store.ledger)
+            memory._write_through(found, adopted)
+            with acting_as(Channel.IMPORT, "chroma"):
+                memory._adoption_report = adopt(memory._store, found, adopted, progress=progress)
         except BaseException:
             memory.close()
             raise
@@ -502,7 +505,7 @@ class AgentMemory(BaseMemory):
             NotFoundError: There is no such memory in this scope.
             ValidationError: The scope is malformed.
         """
-        self._pending.flush()  # or what was asked a moment ago would be filed behind it
+        self._engine.pending.flush()  # or what was asked a moment ago would be filed behind it
         self._store.forget(id, scope=scope)
 
     @observed("delete_memory")
@@ -512,7 +515,7 @@ class AgentMemory(BaseMemory):
         Raises:
             ValidationError: The scope is malformed.
         """
-        self._pending.flush()
+        self._engine.pending.flush()
         return self._store.forget_scope(scope, include_child_scopes=include_child_scopes)
 
     @observed("delete_memory")
@@ -532,7 +535,7 @@ class AgentMemory(BaseMemory):
             ValidationError: The scope or the conversation is malformed.
         """
         asked = parse_conversation(conversation)
-        self._pending.flush()
+        self._engine.pending.flush()
         return self._store.forget_conversations(scopes.parse(scope), {asked, self._engine.pipeline.queue.named(asked)})
 
     @observed("delete_memory")
@@ -558,7 +561,7 @@ class AgentMemory(BaseMemory):
             EmbeddingError: The embedder failed; nothing was changed.
         """
         parsed, named = scopes.parse(scope), named_messages(messages)
-        self._pending.flush()
+        self._engine.pending.flush()
         return self.manager.forget_messages(parsed, named)
 
     # --- reading
@@ -566,7 +569,7 @@ class AgentMemory(BaseMemory):
     @property
     def query_characters(self) -> int:
         """The maximum length of a query in characters: ``RetrievalSettings.query_characters``."""
-        return self._retriever.query_characters
+        return self._engine.retriever.query_characters
 
     @observed("search_memory")
     def retrieve(
@@ -602,7 +605,7 @@ class AgentMemory(BaseMemory):
         Raises:
             ValidationError: An argument breaks a rule.
         """
-        return self._retriever.recent(scope, limit=limit, days_limit=days_limit, facts=facts)
+        return self._engine.retriever.recent(scope, limit=limit, days_limit=days_limit, facts=facts)
 
     def profile(self, scope: str) -> Profile:
         """Return what a model should always know of a scope, for its instructions; it is the same until a fact changes.
@@ -617,7 +620,7 @@ class AgentMemory(BaseMemory):
         Raises:
             ValidationError: The scope is malformed.
         """
-        return self._retriever.profile(scope)
+        return self._engine.retriever.profile(scope)
 
     def get(self, id: str, *, scope: str) -> AnyMemory:
         """Return the memory with this id in this scope, also an invalidated fact or an open episode.
@@ -669,7 +672,7 @@ class AgentMemory(BaseMemory):
 
     def pending_reviews(self, scope: str) -> builtins.list[PendingReview]:
         """Return the retrievals in this scope whose usefulness has not been judged yet, oldest first."""
-        self._pending.flush()
+        self._engine.pending.flush()
         return self._store.ledger.pending_reviews(scopes.parse(scope))
 
     def now(self) -> datetime:
@@ -692,7 +695,7 @@ class AgentMemory(BaseMemory):
         Raises:
             ValidationError: The scope is malformed.
         """
-        self._pending.flush()
+        self._engine.pending.flush()
         return self._store.ledger.statistics(None if scope is None else scopes.parse(scope), now=self._store.now())
 
     # --- explaining
@@ -711,7 +714,7 @@ class AgentMemory(BaseMemory):
             ValidationError: An argument breaks a rule.
             EmbeddingError: The embedder failed.
         """
-        return self._retriever.explain(self._request(query, scope, options))
+        return self._engine.retriever.explain(self._request(query, scope, options))
 
     def explain_missing(self, id: str, *, query: str, scope: str, **options: Unpack[SearchOptions]) -> ExplainedAbsence:
         """Explain why :meth:`retrieve` does not return a memory: the stage that drops it, or that none does.
@@ -731,7 +734,7 @@ class AgentMemory(BaseMemory):
             ValidationError: An argument breaks a rule.
             EmbeddingError: The embedder failed.
         """
-        return self._retriever.explain_missing(parse_id(id), self._request(query, scope, options))
+        return self._engine.retriever.explain_missing(parse_id(id), self._request(query, scope, options))
 
     # --- conversations
 
@@ -777,7 +780,7 @@ class AgentMemory(BaseMemory):
             EmbeddingError: The embedder failed; what was not done is still due.
             ConfigurationError: Your own segmenter gave segments that do not take all messages; these are still due.
         """
-        self._pending.flush()
+        self._engine.pending.flush()
         if scope is None or include_child_scopes:
             return self._engine.pipeline.process_all(within=None if scope is None else scopes.parse(scope))
         return self._engine.pipeline.process(scopes.parse(scope))
@@ -797,7 +800,7 @@ class AgentMemory(BaseMemory):
             EmbeddingError: The embedder failed; what was not done is still due.
             ConfigurationError: Your own segmenter gave segments that do not take all messages; these are still due.
         """
-        self._pending.flush()
+        self._engine.pending.flush()
         return self._engine.pipeline.flush(scopes.parse(scope), conversation=parse_conversation(conversation))
 
     def start_worker(self) -> None:
@@ -1025,10 +1028,8 @@ class AgentMemory(BaseMemory):
         states = self.characters(parsed, pov=viewers)
         # 3. what of it matters now
         scores = None
-        if query is not None and not isinstance(query, str):
-            raise ValidationError(f"query must be a string, not {type(query).__name__}")
-        if query is not None and query.strip():
-            check_length(query, most=self._retriever.query_characters)
+        if query is not None and (not isinstance(query, str) or query.strip()):
+            query = parse_query(query, most=self._engine.retriever.query_characters)
             scores = relevance(self._store, episodes, scope=parsed, query=query, chat_length=length)
         # 4. render
         return scene_block(
@@ -1124,7 +1125,7 @@ class AgentMemory(BaseMemory):
         Raises:
             BackendError: It could not be done now, since the store was being read; nothing is lost.
         """
-        self._pending.flush()
+        self._engine.pending.flush()
         self._store.purge()
 
     def backup(self, path: str | Path) -> None:
@@ -1135,7 +1136,7 @@ class AgentMemory(BaseMemory):
                 store is not complete.
             BackendError: The copy failed, and nothing of it was left.
         """
-        self._pending.flush()
+        self._engine.pending.flush()
         transfer.require_moved(self._store.ledger.notes())
         database = self._store.ledger.database
         database.copy_to(outside(database.home, path) / STORE_FILE)
@@ -1166,7 +1167,7 @@ class AgentMemory(BaseMemory):
         """
         asked = None if scope is None else scopes.parse(scope)
         if not self._engine.read_only:
-            self._pending.flush()
+            self._engine.pending.flush()
         return transfer.export(
             self._store.ledger,
             outside(self._store.ledger.database.home, path),
@@ -1256,16 +1257,6 @@ class AgentMemory(BaseMemory):
         engine.store.check_category(request.category)
         return request
 
-    def _take_in(self, collection: Collection, adopted: Adoption, progress: Progress | None) -> None:
-        """Do the part of :meth:`from_chroma` that follows the opening."""
-        from memory_retrievers.storage.chroma_sync import adopt
-
-        adopted.refuse_other(adopted.noted(self._store.ledger))
-        adopted.note(self._store.ledger)
-        self._write_through(collection, adopted)
-        with acting_as(Channel.IMPORT, "chroma"):
-            self._adoption_report = adopt(self._store, collection, adopted, progress=progress)
-
     def _write_through(self, collection: Collection, adopted: Adoption) -> None:
         """Write what is waiting, and from now on every change; or none, if that was not asked for."""
         from memory_retrievers.storage.chroma_sync import WriteThrough
@@ -1286,14 +1277,6 @@ class AgentMemory(BaseMemory):
     @property
     def _store(self) -> MemoryStore:
         return self._engine.store
-
-    @property
-    def _pending(self) -> PendingReviewBuffer:
-        return self._engine.pending
-
-    @property
-    def _retriever(self) -> HybridRetriever:
-        return self._engine.retriever
 
 
 def _those_within(scope: str | None, names: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Final, Unpack
 from urllib.parse import quote
 
 from memory_retrievers.errors import ValidationError
-from memory_retrievers.models import AnyMemory, DetailLevel, EpisodicMemory, JsonObject, Kind, SemanticMemory, SummaryBy
+from memory_retrievers.models import DetailLevel, EpisodicMemory, JsonObject, Kind, SemanticMemory, SummaryBy
 from memory_retrievers.models.fields import iso
 from memory_retrievers.models.filters import SearchOptions
 from memory_retrievers.models.messages import Message
@@ -111,18 +111,15 @@ def _document(
         times = {"created_at": memory.created_at, "start_at": memory.start_at, "end_at": memory.end_at}
         ours |= {name: iso(moment) for name, moment in times.items()}
     scores = _scores(hit) if with_scores else {}
+    # no comma and no space, at which chains cut lists of sources
+    address = f"memory://{quote(memory.scope, safe='/@')}#{quote(memory.id, safe='')}"
     return MemoryDocument(
         id=memory.id,
         text=text,
-        metadata={"source": _address(memory)} | copy.deepcopy(memory.metadata) | ours | scores,
+        metadata={"source": address} | copy.deepcopy(memory.metadata) | ours | scores,
         score=hit.score,
         relevance=hit.relevance,
     )
-
-
-def _address(memory: AnyMemory) -> str:
-    """Address of a memory, which has no comma and no space, since chains cut lists of sources there."""
-    return f"memory://{quote(memory.scope, safe='/@')}#{quote(memory.id, safe='')}"
 
 
 def _scores(hit: RetrievedMemory[SemanticMemory] | RetrievedMemory[EpisodicMemory]) -> JsonObject:

@@ -91,7 +91,7 @@ class RetrievalRequest:
         most = MAX_FACTS if joint is None else joint  # neither kind alone can have more than both together
         episodes, facts = (DEFAULT_EPISODES, DEFAULT_FACTS) if joint is None else (joint, joint)
         return cls(
-            query=_parse_query(query, most=query_characters),
+            query=parse_query(query, most=query_characters),
             scope=scopes.known(scope) if isinstance(scope, str) else scopes.parse(scope),
             episodic_limit=min(
                 parse_limit("episodic_limit", options.get("episodic_limit", episodes)), MAX_EPISODES, most
@@ -203,7 +203,8 @@ def _names_something(text: str) -> bool:
     return bool(question.own_terms) and not question.is_small_talk
 
 
-def _parse_query(query: object, *, most: int | None) -> str:
+def parse_query(query: object, *, most: int | None) -> str:
+    """Check a question as it is searched for; ``most`` characters at most, None leaves that to whoever answers."""
     if not isinstance(query, str):
         raise ValidationError(f"query must be a string, not {type(query).__name__}")
     if not (stripped := (query if query.isascii() else storable(query)).strip()):

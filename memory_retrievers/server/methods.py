@@ -93,10 +93,8 @@ class Method:
         """
         bound = self._signature.bind(memory, *given, **named).arguments
         bound.pop("self")
-        for name in _FLAGS & bound.keys():  # as Python takes them
-            bound[name] = bool(bound[name])
-        for name, parse in _PARSED.items():  # as an AgentMemory takes them; a body also has moments as numbers
-            if bound.get(name) is not None:
+        for name, parse in _PARSED.items():  # as an AgentMemory takes them: a body has moments as numbers, too
+            if name in bound and (parse is bool or bound[name] is not None):
                 bound[name] = parse(bound[name])
         if "options" in self._signature.parameters:
             options: SearchOptions = bound.pop("options", {})
@@ -168,8 +166,8 @@ _WRITING: Final = (
     "add_messages update invalidate forget forget_messages forget_conversation forget_scope review process_due flush "
     "add_scene_events"
 )
-_FLAGS: Final = frozenset({"facts", "include_child_scopes", "record"})
 _PARSED: Final[Mapping[str, Callable[[Any], object]]] = {
+    **dict.fromkeys(("facts", "include_child_scopes", "record"), bool),
     **dict.fromkeys(("id", "fact_id"), parse_id),
     "conversation": parse_conversation,
     **{name: functools.partial(parse_moment, name) for name in ("since", "until")},

@@ -71,14 +71,14 @@ def memory():
 
 def divide(memory, model):
     parts = replace(memory._engine._parts, segmenter=LanguageModelSegmenter(model))
-    pipeline = IngestionPipeline(inside(memory).store, memory._retriever, parts)
+    pipeline = IngestionPipeline(inside(memory).store, memory._engine.retriever, parts)
     pipeline.push("c1", MESSAGES)
     pipeline.flush("c1")
 
 
 def learn(memory, model):
     settings = IngestionSettings(consolidate_from=1)
-    FactConsolidator(inside(memory).store, memory._retriever, model, settings).consolidate("c1")
+    FactConsolidator(inside(memory).store, memory._engine.retriever, model, settings).consolidate("c1")
 
 
 def judge(memory, model):

@@ -58,7 +58,7 @@ def consolidator(memory):
         model = Script(*answers, meanwhile=meanwhile)
         wanted = settings or IngestionSettings()
         made, made_at_once = (
-            FactConsolidator(inside(memory).store, memory._retriever, model, each)
+            FactConsolidator(inside(memory).store, memory._engine.retriever, model, each)
             for each in (wanted, wanted.model_copy(update={"consolidate_from": 1}))
         )
         made.model, made.at_once = model, made_at_once  # the latter waits for no further episodes
@@ -392,7 +392,7 @@ class TestWhatTheModelSees:
         known(memory, "User moved house")
         tell()
         consolidator(answer()).consolidate("c1")
-        memory._pending.flush()
+        memory._engine.pending.flush()
         assert memory.stats("c1").pending_reviews == 0
 
     def test_at_most_ten_episodes_at_once_oldest_first(self, memory, consolidator, tell):
@@ -496,7 +496,9 @@ class TestFailures:
 
             model = Script(answer(new("User has a cat")), meanwhile=break_it)
             with pytest.raises(EmbeddingError):
-                FactConsolidator(inside(memory).store, memory._retriever, model, IngestionSettings()).consolidate("c1")
+                FactConsolidator(
+                    inside(memory).store, memory._engine.retriever, model, IngestionSettings()
+                ).consolidate("c1")
             embedder.broken = False
             assert (facts(memory), waiting(memory)) == ([], ids)
 
@@ -676,7 +678,7 @@ class TestBeforeStore:
             for n in range(3):
                 memory.remember_episode(scope="c1", summary=f"User moved house {n}")
             consolidator = FactConsolidator(
-                inside(memory).store, memory._retriever, ScriptedLanguageModel([script]), IngestionSettings()
+                inside(memory).store, memory._engine.retriever, ScriptedLanguageModel([script]), IngestionSettings()
             )
             return consolidator.consolidate("c1"), facts(memory), memory.get(old.id, scope="c1"), waiting(memory)
 
