@@ -76,8 +76,8 @@ _AMONG: Final = {"day": ["time"], "month": ["time"], "hour": ["time", "number"],
 _REACTION: Final = re.compile(
     r"\b(?:thank\w*|congrat\w*|glad|luck|(?<!could )(?<!can )you|your|i['’]m|sorry|always|agreed)\b"
     r"|\w\W+\w+\W+\w+!|\babout\b.*\?|^\W*(?:what an?|how) \w+(?: \w+)?[.!]*$"
-    r"|^\W*(?:(?:ok|okay|great|sure)\W+)?(?:noted|done|understood|logged|saved|updated|recorded)"
-    r"(?:\W*$|, i(?:['’]ll| will)\b)"
+    r"|^\W*(?:(?:ok|okay|great|sure)\W+)?(?:noted|done|understood|logged|saved|updated|recorded|notiert|gemerkt"
+    r"|erledigt|noté|anotado)(?:\W*$|, i(?:['’]ll| will)\b)"
     r"|^(?!how about|what about).*\b(?:who|what|where|when|why|how|which)\b.*\?",
     re.IGNORECASE,
 )
@@ -149,7 +149,7 @@ _DETAILS: Final = {
     "name": re.compile(r"\b[^\W\d_a-z][^\W_]+(?:['’-][^\W_]+)?"),
 }
 _WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
-CLAUSE_END: Final = re.compile(r"(?<=[,.;:!?])\s+")
+CLAUSE_END: Final = re.compile(r"(?<=[,;:!?])\s+")  # a dot within a sentence is of "Dr. Wiegand" or "3. Juli"
 _REMARK: Final = re.compile(r"\[[^\]]*\]")  # such as "[image]", which nobody has said
 
 

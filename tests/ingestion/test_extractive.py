@@ -124,7 +124,7 @@ class TestTitle:
     @tried_in_one(
         "answer",
         ["OK, noted.", "Noted.", "Done!", "Understood.", "Noted, I will keep that in mind.", "What a nice place.",
-         "How exciting!", "Great choice!", "Saved.", "Logged.", "Wunderbar.", "C'est noté !", "Oh dear.", "Anything else?", "Is there anything else?"],
+         "How exciting!", "Great choice!", "Saved.", "Logged.", "Wunderbar.", "Notiert.", "Anotado.", "C'est noté !", "Oh dear.", "Anything else?", "Is there anything else?"],
     )  # fmt: skip
     def test_what_is_only_acknowledged_or_praised_is_the_title(self, answer):
         talked = [*said("I am allergic to peanuts."), *said(answer, role="assistant")]
@@ -157,7 +157,8 @@ class TestTitle:
     @tried_in_one(
         "told",
         ["Mein Bruder Emil hat einen Bauernhof im Allgäu gekauft", "Ma sœur Claire ouvre une librairie à Nantes en mai",
-         "Die Waschmaschine ist schon wieder kaputt", "El perro de mi vecina se llama Bruno y ladra toda la noche"],
+         "Die Waschmaschine ist schon wieder kaputt", "Die Hochzeit ist am 7. Juli in Lübeck",
+         "Ab dem 1. September arbeite ich bei Dr. Klein", "El perro de mi vecina se llama Bruno y ladra toda la noche"],
     )  # fmt: skip
     def test_in_other_languages_than_english_a_title_is_a_clause(self, told):
         assert fallback_title(said(f"{told}.")) == told
