@@ -33,8 +33,7 @@ GAP: Final = " … "  # what stands for the parts of a message that are left out
 _PART: Final = re.compile(r".{1,240}?(?:(?<=[.!?…])\s+|(?<=[。！？])|\n+|\Z)|.{240}", re.DOTALL)
 """A sentence or a line, or so many characters of a longer one; all of them together are the text."""
 
-_NEXT_PART: Final = 0.5
-"""What a part counts for being next to one that has the words of the query: answers stand beside them."""
+_NEXT_PART: Final = 0.5  # what a part counts for being next to one that has the words of the query: answers stand there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

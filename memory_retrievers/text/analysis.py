@@ -55,7 +55,8 @@ SMALL_TALK = frozenset(_SMALL_TALK.split())
 
 _SMALL_PHRASES = """
 guten_tag schönen_tag schönes_wochenende schönen_feierabend in_ordnung das_war's por_favor hasta_mañana de_nada
-claro_que_sí eso_es à_demain tout_à_fait
+claro_que_sí eso_es à_demain tout_à_fait bis_später bis_nachher bis_gleich mach's_gut schlaf_gut dir_auch passt_schon
+kein_problem gern_geschehen vielen_lieben_dank wie_geht's wie_geht_es_dir no_problem no_worries nos_vemos sleep_well
 好 好的 好吧 好啊 好了 嗯 嗯嗯 是 是的 对 对的 對 不 不是 不用 不用了 没有 谢谢 谢谢你 谢谢您 謝謝 多谢 感谢
 非常感谢 太好了 太棒了 很好 不错 明白 明白了 知道了 懂了 了解 收到 可以 可以的 行 没问题 沒問題 没事 没关系
 不客气 再见 再見 拜拜 晚安 早 早安 早上好 上午好 中午好 下午好 晚上好 你好 您好 大家好 哈哈 哈哈哈 继续 请继续

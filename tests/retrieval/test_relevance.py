@@ -61,6 +61,7 @@ def found(memory, query, **options):
 SMALL_TALK_ELSEWHERE = """nein danke|vielen Dank!|Guten Abend|ja, das ist gut|bis morgen|sí, por favor|muchas gracias|vale
 heyyy there|lol ok thx|k thanks|thanks sooo much|merci bcp|Ouch.|Bravo !|Danke, schönes Wochenende!|jaja vale|noted, thx
 Good evening, Jonah here!|Hi, this is Anna speaking|Hallo, Jonas hier|whats up|hows it going?|thats great, thanks
+Danke dir, bis später|mach's gut!|Kein Problem.|no worries|Hi, Rhea here again!|Hallo, Jonas hier wieder
 buenas noches|muy bien|oui, s'il te plaît|d'accord|non merci|à bientôt|c'est parfait|好的，谢谢！|早上好|明白了|はい、わかりました"""
 
 
@@ -319,6 +320,7 @@ def test_the_running_maximum_lowers_nothing_and_falls(relevances):
         *("Hello, is Jonah here?", "Snow here!", "Hi, my fever is here again", "Jonah here?", "Thanks, Anna"),
         *("whats on tomorrow?", "wheres she now?", "When's it?", "whos he", "hi, whats that", "Im Garten?"),
         *("Guter Tee?", "Tee bitte", "Biss", "Ty tomorrow", "¿Y yo?", "Ist mit ihm alles in Ordnung?", "Is he at GM?"),
+        *("Bis später wohin?", "Wie geht's Oma?", "Who is here again?", "Hi, what was Rhea here for again?"),
     ],
 )
 def test_a_question_is_no_small_talk(query):
