@@ -194,6 +194,7 @@ class _Kept:
     media_type: str = ""
     body: bytes = b""
     too_long: bool = False
+    is_noted: bool = False  # the store knows of the request, or did
 
     @property
     def size(self) -> int:
@@ -253,7 +254,10 @@ class Idempotency:
         body = (await receive()).get("body", b"")
         key, request = (access_in(scope).name, given), _fingerprint(scope, body)
         while (kept := self._answered(key, request)) is not None:
-            if not await run_in_threadpool(self._is_outdated, _hashed(*key)):
+            done = await run_in_threadpool(self._requests.find, _hashed(*key))
+            if done is None and kept.is_noted:  # no longer, so that nobody can tell what is forgotten since
+                raise _not_kept()
+            if done is None or not done.is_outdated(now=self._now()):
                 await kept.answer()(scope, receive, send)
                 return
             # Words do not outlive in it what said them: it is made anew, by this request or by one at the same moment.
@@ -280,8 +284,7 @@ class Idempotency:
     async def _first(self, key: tuple[str, str], request: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         kept = self._kept[key] = _Kept(request, self._clock())
         statuses: list[int] = []
-        noted = RequestUnderWay(_hashed(*key), request.hex())
-        context = under_way.set(noted)
+        context = under_way.set(noted := RequestUnderWay(_hashed(*key), request.hex()))
 
         async def keeping_send(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -298,8 +301,10 @@ class Idempotency:
 
         try:
             answer = await run_in_threadpool(self._done_elsewhere, noted, scope["path"], access_in(scope))
+            kept.is_noted = answer is not None
             await (answer or self._app)(scope, receive, keeping_send)
         finally:
+            kept.is_noted |= noted.is_noted
             under_way.reset(context)
             self._bytes += kept.size
             kept.status = statuses[0] if statuses else None  # only now: until here it is under way
@@ -325,11 +330,6 @@ class Idempotency:
         if answer is not None:
             return answer
         raise _not_kept(each.key.id for each in done.made or ())
-
-    def _is_outdated(self, hashed: str) -> bool:
-        """True if the answer to the request of a key may quote what is forgotten, expired or changed since."""
-        done = self._requests.find(hashed)
-        return done is not None and done.is_outdated(now=self._now())
 
     def _forget_old(self) -> None:
         """Drop the answers that are too old, and then the oldest while all take too much; requests under way stay."""

@@ -187,6 +187,21 @@ def test_no_answer_quotes_what_was_changed_since(client, other, memory, clock, c
     assert memory.stats() == held
 
 
+def test_no_answer_is_given_again_once_the_store_knows_no_more_of_its_request(client, other, memory, monkeypatch):
+    monkeypatch.setattr(requests, "KEPT", 20)
+    told = of_alice(episodes=[{"id": "e9", "summary": "The otter swims in Nice"}])
+    for server in (client, other):
+        assert "Nice" in server.post("/api/v0/remember", json=told, headers=KEY).text
+    for number in range(100):  # of so many the store keeps the last 20
+        said = of_alice(**WRITES["add_message"])
+        client.post("/api/v0/add_message", json=said, headers={"Idempotency-Key": f"key {number}"})
+    memory.forget("e9", scope="user/alice")
+    for server in (client, other):
+        again = server.post("/api/v0/remember", json=told, headers=KEY)
+        assert (error_of(again), "Nice" in again.text) == ((409, "Conflict"), False)
+    assert memory.stats("user/alice").episodes == 1
+
+
 def test_two_that_ask_at_the_same_moment_for_an_outdated_answer_are_both_refused(client, memory, clock, monkeypatch):
     taken = {"arguments": {"content": "The otter sleeps in Nice", "response_level": "full"}}
     ask = partial(client.post, "/api/v0/tools/memory_store", json=of_alice(**taken), headers=KEY)
