@@ -176,14 +176,14 @@ def _complaint(complaint: ErrorDetails, without: str | None) -> str:
         return str(cause)
     place = complaint["loc"][1:] if complaint["loc"][:1] == (without,) else complaint["loc"]
     if without is not None and complaint["type"] == "json_invalid":  # the place is one in the text
-        return f"the {without} is no JSON, at character {place[0] if place else 0}: {cause}"
+        return f"the {without} is not JSON, at character {place[0] if place else 0}: {cause}"
     if not place and complaint["type"] in {"missing", "model_attributes_type"}:
         return f"the {without} must be a JSON object"
     shown = place if len(place) <= _SEGMENTS else (*place[:_SEGMENTS], "…")
     field = ".".join(map(str, shown))
     problem = complaint["msg"].removeprefix("Value error, ").replace("a valid tuple", "a valid list")
     if complaint["type"] == "invalid-json-value":
-        problem = f"{type(complaint['input']).__name__} is no JSON: give a date as its isoformat(), a set as a list"
+        problem = f"{type(complaint['input']).__name__} is not JSON: give a date as its isoformat(), a set as a list"
     if complaint["type"].startswith("datetime_"):
         problem += ": give ISO 8601, such as 2026-03-01T09:00:00Z"
     return f"{field}: {problem}" if field else problem

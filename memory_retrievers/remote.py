@@ -97,12 +97,12 @@ class RemoteMemory(BaseMemory):
         replaced = [*check_replacing(checked, replacing)] or [None] * len(checked)
         if len(checked) > MAX_REMEMBERED:
             raise ValidationError(
-                f"a server stores at most {MAX_REMEMBERED} memories at once, all of them or none, and these are "
-                f"{len(checked)}: call it for every {MAX_REMEMBERED} of them"
+                f"a server stores at most {MAX_REMEMBERED} memories in one call, all of them or none, and these are "
+                f"{len(checked)}: divide them among several calls"
             )
         named = {draft.scope for draft in checked}
         if len(named) > 1:
-            raise ValidationError("a server stores the memories of one scope at once: call it for each scope")
+            raise ValidationError("a server stores memories of one scope in one call: make a call for each scope")
         sent: dict[bool, list[JsonObject]] = {True: [], False: []}
         for draft, old in zip(checked, replaced, strict=True):
             sent[isinstance(draft, EpisodicDraft)].append(_sent(draft, old))

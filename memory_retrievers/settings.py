@@ -45,8 +45,8 @@ def checked_zone(name: object) -> str:
         zone_of(str(name))
     except (ValueError, OSError, KeyError):  # no name, a directory of the data, or unknown
         raise ValueError(
-            f"{str(name)[:80]!r} is no time zone that this machine knows: give a name such as 'Europe/Berlin'; "
-            "where none is known, `pip install tzdata` brings them"
+            f"{str(name)[:80]!r} is not a time zone that this machine knows: give a name such as 'Europe/Berlin'; "
+            "if it knows none, `pip install tzdata`"
         ) from None
     return str(name)
 
@@ -306,7 +306,7 @@ class SceneSettings(Checked):
         if self.current_scene_messages > self.leading_up_messages:
             raise ValueError("current_scene_messages must not be above leading_up_messages")
         if not self.pause_messages <= self.later_messages <= self.much_later_messages:
-            raise ValueError("pause_messages, later_messages and much_later_messages must not fall")
+            raise ValueError("pause_messages, later_messages and much_later_messages must not decrease")
         return self
 
 

@@ -54,19 +54,19 @@ def written(path: str | Path) -> Path:
         os.fsencode(Path(path))  # which takes no bytes
     except (TypeError, UnicodeEncodeError) as error:
         raise ConfigurationError(
-            f"{path!r} is no path: name a directory or a file, such as './agent-memory'"
+            f"{path!r} is not a path: name a directory or a file, such as './agent-memory'"
         ) from error
     if not str(path).strip() or "\0" in str(path):
         what = "has a NUL character" if "\0" in str(path) else "is empty"
         raise ConfigurationError(f"the path {what}: name a directory or a file, such as './agent-memory'")
     if isinstance(path, str) and _ADDRESS.match(path):  # which is not shown, since a password may stand in it
         raise ConfigurationError(
-            "this is an address and no path: a PostgreSQL database is written as postgresql://user@host/database, "
-            "without a driver, and with no space or quote before it; memory_retrievers.remote.RemoteMemory takes the "
-            "http://... of a server; no other kind is known"
+            "this is an address, not a path. Write that of a PostgreSQL database as postgresql://user@host/database, "
+            "without a driver, and without a space or quote before it; open the http://... of a server with "
+            "memory_retrievers.remote.RemoteMemory; there are no other addresses"
         )
     if str(path) == ":memory:":  # as SQLite has it: a directory of that name would stay
-        raise ConfigurationError("':memory:' is no path: AgentMemory.in_memory() leaves nothing on disk")
+        raise ConfigurationError("':memory:' is not a path: use AgentMemory.in_memory(), which leaves nothing on disk")
     return Path(os.path.expanduser(path))  # noqa: PTH111 - the other one raises where there is no such user
 
 
@@ -78,7 +78,7 @@ def outside(home: Path | None, path: str | Path) -> Path:
     """
     target = written(path)
     if home is not None and home.resolve() in target.resolve().parents:
-        raise ConfigurationError(f"{target} is inside of the store itself, {home}: name a place outside of it")
+        raise ConfigurationError(f"{target} is inside the store itself, {home}: name a place outside it")
     return target
 
 

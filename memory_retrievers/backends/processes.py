@@ -231,12 +231,12 @@ def _opening(directory: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
             raise StoreLockedError(
-                f"{directory} cannot be written: {error.strerror}; look into it with "
+                f"{directory} cannot be written: {error.strerror}; to read it only, use "
                 "AgentMemory.open(path, read_only=True)"
             ) from error
         if error.errno in {errno.ENOTDIR, errno.ELOOP}:
             raise ConfigurationError(
-                f"{directory / DIRECTORY} is a link or no directory: look who has put it there, and remove it"
+                f"{directory / DIRECTORY} is a link, or not a directory: find out who put it there, and remove it"
             ) from error
         if is_full(error):
             raise refusal(directory, error) from error

@@ -136,7 +136,7 @@ Store: TypeAlias = Annotated[
 ]
 SemanticLimit: TypeAlias = Annotated[int, typer.Option("--semantic-limit", help="Maximum number of facts.")]
 Category: TypeAlias = Annotated[str | None, typer.Option("--category", help="Only facts of this category.")]
-ChildScopes: TypeAlias = Annotated[bool, typer.Option("--include-child-scopes", help="Also search the scopes below.")]
+ChildScopes: TypeAlias = Annotated[bool, typer.Option("--include-child-scopes", help="Include the scopes below.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -205,7 +205,7 @@ def _silence(
 
     conversations = _chosen(load_locomo(path), [])
     if len(conversations) < 2:  # noqa: PLR2004
-        raise ValidationError("silence is measured between conversations: the file has one alone")
+        raise ValidationError("silence is measured between conversations: the file has only one")
     remembered = run.remembered()
     with FilledStores(conversations, embedder=remembered) as stores, progress_bar("silence") as progress:
         figures = measured(ask(stores, profile_named(profile), progress=progress))
@@ -338,5 +338,5 @@ def _chosen(conversations: Sequence[Conversation], numbers: Sequence[int]) -> li
             raise ValidationError(f"there is no conversation {number}: the file has {len(conversations)}")
     chosen = [conversations[number - 1] for number in numbers] or list(conversations)
     if not any(conversation.questions for conversation in chosen):
-        raise ValidationError("no question of the file has evidence that is in it")
+        raise ValidationError("the file has no question whose evidence is in it")
     return chosen

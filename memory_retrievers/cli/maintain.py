@@ -191,9 +191,7 @@ def _reembed(store: Store = DEFAULT_STORE, embedder: EmbedderOptions = BUNDLED, 
     store.require_store()
     noted = store.noted_embedder()
     if noted is not None and not yes:
-        raise ValidationError(
-            f"this puts new vectors in the place of those by {noted!r}, which are then gone: give --yes to do it"
-        )
+        raise ValidationError(f"this replaces the vectors of {noted!r}, which are then deleted: give --yes to do it")
     found = embedder.load()
     with opened(store, embedder=found, embedder_id=noted) as memory, progress_bar("embedding") as progress:
         memory.reembed(found, embedder_id=embedder.embedder_id, progress=progress)
@@ -243,9 +241,9 @@ def _import_chroma(
     imports new and changed documents.
     """
     if (path is None) == (url is None):
-        raise ValidationError("where is the collection: give either --path or --url")
+        raise ValidationError("give either --path or --url, where the collection is")
     if (scope is None) == (scope_key is None):
-        raise ValidationError("whose memories are they: give either --scope or --scope-key")
+        raise ValidationError("give either --scope or --scope-key, which say whose memories these are")
     # imported here, so that the other commands start without it
     from memory_retrievers.backends.chroma.clients import opened_collection
 

@@ -88,7 +88,7 @@ def _tokens(file: Path | None) -> tuple[AccessToken, ...]:
         origins.append(TOKENS)
     found = parse_tokens(lines, origin=" and ".join(origins))
     if origins and not found:
-        raise ConfigurationError(f"{' and '.join(origins)} holds no token: leave it away to let this machine in")
+        raise ConfigurationError(f"{' and '.join(origins)} contains no token: leave it out to serve only this machine")
     return found
 
 
@@ -123,11 +123,11 @@ def _mcp(
     from memory_retrievers.tools.registry import offered_tools, parse_tool_choice
 
     if token and not http and token != os.environ.get(MCP_TOKEN):  # which may be set for another server
-        raise ConfigurationError("--token is asked of clients over HTTP: give --http, or leave it away")
+        raise ConfigurationError("--token is for clients over HTTP: give --http as well, or leave it out")
     if http and not token and MCP_TOKEN in os.environ:
-        raise ConfigurationError(f"{MCP_TOKEN} holds no token: leave it away to let this machine in")
+        raise ConfigurationError(f"{MCP_TOKEN} contains no token: leave it out to serve only this machine")
     if http and not token and not is_loopback(host):
-        raise ConfigurationError(f"whoever reaches {host} could read the memory: give --token, or a loopback host")
+        raise ConfigurationError(f"anyone who reaches {host} could read the memory: give --token, or --host 127.0.0.1")
     if http and token:
         AccessToken(secret=token)  # which refuses a short one
     rules = ToolPolicy(root=root, allow_scopes=allow_scopes, sync_directory=sync_directory)

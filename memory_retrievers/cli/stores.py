@@ -62,13 +62,13 @@ class Place:
         """Return the directory; refuse a database, and say what to do with one otherwise."""
         if isinstance(self.address, Path):
             return self.address
-        raise ValidationError(f"this takes a directory and not the address of a database: {otherwise}")
+        raise ValidationError(f"this command takes a directory, not the address of a database: {otherwise}")
 
     def require_store(self) -> None:
         """Check that there is a store; looking must not make one."""
         with self.without_its_secret():
             if not is_made(self.address):
-                raise ConfigurationError(f"there is no memory store at {self}")
+                raise ConfigurationError(f"there is no memory store at {self}: `remember` creates one")
 
     def noted_embedder(self) -> str | None:
         """The id of the embedder that the store here was filled with; None if nothing has been, or there is none."""

@@ -187,8 +187,8 @@ def calibrated(every: Sequence[Example], *, are_made: bool) -> dict[Kind, Calibr
             found[kind] = Calibration(weights, floor)
     if not any(each.floor for each in found.values()):
         raise ValidationError(
-            f"nothing was fitted: it takes {FEWEST} questions that memories of a kind answer and {FEWEST} that none "
-            "does; store more, or give a file with more questions"
+            f"nothing was fitted: this needs {FEWEST} questions that memories of a kind answer and {FEWEST} that none "
+            "answers; store more, or give a file with more questions"
         )
     return found
 

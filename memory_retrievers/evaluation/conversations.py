@@ -135,7 +135,7 @@ def read_text(path: Path) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValidationError(f"{path} is no UTF-8 text: {error}") from error
+        raise ValidationError(f"{path} is not UTF-8 text: {error}") from error
 
 
 class RememberedVectors:
@@ -216,7 +216,7 @@ class RememberedVectors:
                 embedder = str(kept["embedder"])
                 known = {sort: _read(str(kept[f"{sort}: others"]), kept[f"{sort}: vectors"]) for sort in _SORTS}
         except Exception as error:
-            raise ConfigurationError(f"{file} holds no vectors of an evaluation by this version: remove it") from error
+            raise ConfigurationError(f"{file} was not written by an evaluation of this version: remove it") from error
         if embedder != self.id:
             raise ConfigurationError(f"{file} holds vectors of {embedder}, not of {self.id}: name another file")
         self._known = known

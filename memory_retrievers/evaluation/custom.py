@@ -152,8 +152,8 @@ def measure_own(
     """
     if sum(pair.is_held_out(seed) for pair in pairs) in {0, len(pairs)}:
         raise ValidationError(
-            f"{len(pairs)} questions are too few to choose a setting by some and test it on the others: add questions, "
-            "a hundred tell something"
+            f"{len(pairs)} questions are too few to choose a setting with some and test it with the others: add more, "
+            "a hundred are meaningful"
         )
     measured: dict[str, list[Score]] = {}
     for name, settings in compared.items():

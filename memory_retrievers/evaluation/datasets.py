@@ -102,7 +102,7 @@ def load_locomo(path: Path) -> list[Conversation]:
     if isinstance(content, dict) and "qa" in content and any(map(_SESSION.fullmatch, content)):
         chat = _parsed(_Sample, {"sample_id": path.stem, "conversation": content, "qa": content["qa"]}, path, 1)
         return [_conversation(chat.sample_id, list(_sessions(chat, path)), chat.qa, path)]
-    raise ValidationError(f"{path} is no LoCoMo file: it must be a list of samples, as locomo10.json is")
+    raise ValidationError(f"{path} is not a LoCoMo file: it must be a list of samples, as locomo10.json is")
 
 
 def _parsed(model: type[FormT], value: object, path: Path, number: int) -> FormT:
@@ -176,7 +176,7 @@ def _moment(when: str, path: Path) -> datetime:
         except (ValueError, OverflowError):
             continue
         return moment
-    raise ValidationError(f'{path}: {when!r} is no time such as "1:56 pm on 8 May, 2023"')
+    raise ValidationError(f'{path}: {when!r} is not a time such as "1:56 pm on 8 May, 2023"')
 
 
 DEPTH: Final = 5  # messages among which both statements are looked for

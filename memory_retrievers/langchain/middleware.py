@@ -175,7 +175,7 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
             raise ConfigurationError(f"placement must be 'tail' or 'system', not {placement!r}")
         self._placement = placement
         if format == "scene" and recall != "full":
-            raise ConfigurationError("recall= chooses what a block tells: leave it out with format='scene'")
+            raise ConfigurationError("recall= has no meaning for a scene: leave it out with format='scene'")
         self._scene = ScenePrompt(
             memory=memory,
             format=format,

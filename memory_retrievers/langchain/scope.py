@@ -126,8 +126,8 @@ def resolve_scope(config: RunnableConfig | None, *, scope_from: ScopeSource | No
     raise ConfigurationError(
         "whose memory is this? Give the object a scope (scope='user/alice'), or invoke it with "
         f"config={{'configurable': {{'{key}': ...}}}} (looked for: {', '.join(keys)} in 'configurable' of the call and "
-        f"of the run around it, {beside}and in 'metadata' of both and of its callbacks). Retrievers that call this one "
-        "hand on metadata alone: name it there, or in a chain. thread_id needs scope_from='thread', a memory a thread."
+        f"of the run around it, {beside}and in 'metadata' of both and of its callbacks). A retriever that calls this "
+        "one passes on only 'metadata': name it there. A thread_id needs scope_from='thread': a memory for each thread."
     )
 
 

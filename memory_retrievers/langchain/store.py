@@ -260,7 +260,7 @@ class _Reads:
             case PutOp():
                 return None
             case _:
-                raise ValidationError(f"a store cannot do a {type(op).__name__}")
+                raise ValidationError(f"this store does not support the operation {type(op).__name__}")
 
     def _found(self, op: SearchOp) -> list[FoundItem]:
         if (asked := repr(op)) not in self._known:

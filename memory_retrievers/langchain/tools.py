@@ -25,14 +25,14 @@ class RegistryTool(ScopedByConfig, BaseTool):
     """Any tool of the registry as a LangChain tool.
 
     The content is text for the model, the artifact the same as data. An error, also in the arguments, is answered
-    with the JSON object of specification §1.6 in a message of status ``error``; only where no scope is named, which
-    is the host's doing and not the model's, the call raises. Whose memory it works on is never up to the model: it
-    is the tool's ``scope`` or, where it has none, what the configuration says.
+    with the JSON object of specification §1.6 in a message of status ``error``. Only a missing scope raises, since
+    that is a mistake of your code and not of the model. A model cannot choose the scope: it is the tool's ``scope``
+    or, if it has none, that of the configuration.
 
     Attributes:
         spec: The tool of the registry; name, description and arguments come from it unless given.
-        memory: An AgentMemory, or anything of that shape.
-        rules: What else the host fixes for every call.
+        memory: An AgentMemory, or an object with its methods.
+        rules: What your code fixes for every call.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -103,12 +103,12 @@ def _json_schema(arguments: type[BaseModel]) -> dict[str, Any]:
 class MemoryToolkit(ScopedByConfig, BaseToolkit):
     """The memory tools: ``create_agent(model, tools=MemoryToolkit(memory, scope="user/alice").get_tools())``.
 
-    What they answer, see :class:`RegistryTool`. Whose memory they work on is the host's to say, and not the model's.
+    :class:`RegistryTool` says how they answer. A model cannot choose the scope.
 
     Args:
-        memory: An AgentMemory; anything of that shape will do for the tools that only read.
-        scope: Whose memory. None takes the scope of each call from its configuration.
-        scope_from: Replaces the keys a scope is looked for under in the configuration.
+        memory: An AgentMemory; for tools that only read, any object with its methods.
+        scope: Scope of the tools. None takes the scope of each call from its configuration.
+        scope_from: Replaces the keys under which the configuration is searched for a scope.
         tools: ``"essential"`` offers the four that a model needs, ``"read"`` all that change nothing, ``"all"`` all;
             or their names.
         policy: ``root``, ``kinds``, ``deletes``, ``allow_scopes``, ``response_format`` and ``sync_directory``, as

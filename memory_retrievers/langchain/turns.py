@@ -176,7 +176,7 @@ class TurnMemory(ScopedByConfig):
             # what a tool of the memory was asked and told is in the memory, or was forgotten by it
             return Message.from_langchain(message, include_tools=self.include_tools, without=REGISTRY)
         except ValidationError:
-            _logger.warning("a message cannot be stored and is left out: it is too long, or its role is")
+            _logger.warning("a message is left out, since it or its role is too long to be stored")
         except Exception as error:  # noqa: BLE001 - LangChain reads the parts of each provider, and may raise anything
             _logger.warning("a message cannot be read and is left out (%s)", type(error).__name__)
         return None
@@ -254,8 +254,8 @@ class MemoryChatHistory(BaseChatMessageHistory):
         try:
             given = convert_to_messages(one_or_more)  # a dict, a pair or a text is one, too
         except Exception:  # noqa: BLE001 - LangChain raises what it stumbles over, and repeats what was given
-            needed = "it has a role and a content, a call of a tool name, args and id, and its answer the tool_call_id"
-            raise ValidationError(f"a message is what LangChain takes for one: {needed}") from None
+            needed = "a role and a content; a tool call needs name, args and id, and its answer a tool_call_id"
+            raise ValidationError(f"LangChain cannot read this as a message, which needs {needed}") from None
         said = self._turns.said(given)
         self._turns.keep(said, scope=self._scope, conversation=self._conversation)
 

@@ -80,7 +80,7 @@ def scope_of(scope: Scope) -> str:
     except LookupError as error:
         if type(error) is not LookupError:  # a KeyError is not of a context variable
             raise
-        raise ConfigurationError(f"{error} is asked for the scope and not set: set it before the call") from error
+        raise ConfigurationError(f"{error}, which names the scope, is not set: set it before the call") from error
 
 
 def checked_zone(zone: Zone) -> Zone:
@@ -102,7 +102,7 @@ def spoken(messages: Sequence[ChatMessage | Message]) -> list[Message]:
             if converted is not None and isinstance(message, Message):
                 converted = converted.model_copy(update={"timestamp": message.timestamp})
         except ValidationError:
-            _logger.warning("a message cannot be stored and is left out: it is too long")
+            _logger.warning("a message is left out, since it is too long to be stored")
         else:
             said += [] if converted is None else [converted]
     return said

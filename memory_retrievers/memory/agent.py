@@ -166,7 +166,7 @@ class AgentMemory(BaseMemory):
             BackendError: The store cannot be read or written.
         """
         if isinstance(path, str) and is_server(path):
-            raise ConfigurationError("this is the address of a database: AgentMemory.connect(url) uses it")
+            raise ConfigurationError("this is the address of a database: use AgentMemory.connect(url)")
         parts = ResolvedOptions.chosen(options, keyword=keyword, shared_group=shared_group)
         directory = written(path)
         memory = cls(*open_engine(parts, directory, read_only=read_only))
@@ -221,12 +221,12 @@ class AgentMemory(BaseMemory):
             BackendError: The database cannot be reached.
         """
         if not is_server(url):
-            raise ConfigurationError("this is no address of a PostgreSQL database: postgresql://user@host/database")
+            raise ConfigurationError("this is not a PostgreSQL address such as postgresql://user@host/database")
         dense = options.get("dense")
         if dense == "chroma":
             raise ConfigurationError("with PostgreSQL a Chroma client does what dense='chroma' asks for: pass one")
         if within is not None and not (dense is None or isinstance(dense, str)):
-            raise ConfigurationError("a memory that is confined by within= cannot feed Chroma, which holds all scopes")
+            raise ConfigurationError("a memory confined by within= cannot use Chroma, which has vectors of all scopes")
         parts = ResolvedOptions.chosen(options, keyword="sqlite_bm25")
         confined = None if within is None else scopes.parse(within)
         memory = cls(*open_engine(parts, url, read_only=read_only, pool_size=pool_size, within=confined))
@@ -1058,8 +1058,8 @@ class AgentMemory(BaseMemory):
 
         Args:
             what: ``sparse`` rebuilds postings and word statistics from the passages, in one transaction. ``dense``
-                only drops the vectors held in memory, which are then read from the store again: the stored vectors are
-                the index, and repairing them would take embedding again. ``all`` does both.
+                drops the vectors held in memory, which are then read from the store again, and the index of wide
+                searches, if there is one; to repair stored vectors, use :meth:`reembed`. ``all`` does both.
 
         Raises:
             ValidationError: There is no such index.

@@ -268,5 +268,5 @@ def check_replacing(drafts: Sequence[Draft], replacing: Sequence[str | None]) ->
 
 def _only(stored: list[AnyMemory]) -> AnyMemory:
     if not stored:
-        raise ValidationError("before_store has held this back; nothing was stored")
+        raise ValidationError("before_store rejected this; nothing was stored")
     return stored[0]

@@ -179,7 +179,7 @@ def open_engine(
     elif (file := written(place) / STORE_FILE).is_file():
         storage = in_file(parts, file, read_only=True)
     else:
-        raise ConfigurationError(f"there is no memory store at {place} to look into")
+        raise ConfigurationError(f"there is no memory store at {place}: check the path; read_only=True creates none")
     engine = Engine(parts, storage, read_only=read_only)
     return engine, engine.close
 
@@ -234,7 +234,7 @@ def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Cal
         if live.holders[0]:
             break
         if live.engine.waits_for_this_thread():
-            raise ConfigurationError(f"{directory} is being closed, which waits for this thread")
+            raise ConfigurationError(f"{directory} is being closed, and waits for this thread to end its work")
         live.closed.wait()  # its last holder is letting go of it
     return live.engine, functools.partial(_let_go, place, live)
 

@@ -310,7 +310,7 @@ class _WhereParser:
 
     def _part(self, name: object, value: object, place: str, depth: int) -> Expression:
         if not isinstance(name, str):
-            raise ValidationError(f"{place} must have texts for names")
+            raise ValidationError(f"the names in {place} must be texts")
         here, word = f"{place}.{name[:80]}", name.lower()
         if word == "not":
             return Combination("not", (self.parse(value, here, depth=depth + 1),))
@@ -321,7 +321,7 @@ class _WhereParser:
             return Combination(cast('Literal["and", "or"]', word), tuple(parts))
         field, _, key = name.partition(".")
         if (field == "metadata") != bool(key) or field not in {"metadata", "tags", "time", "created_at"}:
-            raise ValidationError(f"{here} is no field: there are {_FIELDS}, and, or, not")
+            raise ValidationError(f"{here} is not a field: there are {_FIELDS}, and, or, not")
         compared = value if isinstance(value, Mapping) else {"eq": value}
         if not compared:
             raise ValidationError(f"{here} needs an operator: one of {', '.join(_OPERATORS)}")
@@ -344,7 +344,7 @@ class _WhereParser:
         elif name in COMPARISONS:
             yield self._condition(field, key, cast("Comparison", name), value, there)
         else:
-            raise ValidationError(f"{there} is no operator: one of {', '.join(_OPERATORS)}")
+            raise ValidationError(f"{there} is not an operator: one of {', '.join(_OPERATORS)}")
 
     def _condition(self, field: Field, key: object, comparison: Comparison, value: object, there: str) -> Condition:
         self._left -= 1

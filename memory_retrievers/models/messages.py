@@ -365,7 +365,7 @@ def messages_of(given: Iterable[MessageLike], *, name: str = "messages") -> tupl
         if not isinstance(each, Message | Mapping) and not _is_answer(each):
             raise ValidationError(
                 f'{name}.{place}: Input should be a Message or {{"role": ..., "content": ...}}, not '
-                f"{type(each).__name__}: Message.from_langchain and Message.from_llama_index make them of a framework's"
+                f"{type(each).__name__}: convert others by Message.from_langchain or from_llama_index"
             )
     try:
         return _MESSAGES.validate_python(listed)

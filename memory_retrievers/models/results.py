@@ -222,7 +222,7 @@ def parse_cursor(cursor: object) -> Position | None:
                 return Position(created_at, id)
     except (ValueError, binascii.Error, RecursionError):
         pass
-    raise ValidationError("cursor must be one that an earlier page gave, unchanged, or None for the first page")
+    raise ValidationError("cursor must be that of an earlier page, unchanged; leave it out for the first page")
 
 
 def parse_page_size(limit: object) -> int:

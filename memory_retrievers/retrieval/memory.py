@@ -149,4 +149,4 @@ GivenMemory: TypeAlias = Annotated[Memory, SkipValidation, AfterValidator(checke
 def require_scenes(memory: Memory) -> None:
     """Raise a ``ConfigurationError`` if a memory cannot render scenes."""
     if not callable(getattr(memory, "scene", None)):
-        raise ConfigurationError(f"{type(memory).__name__} does not tell scenes: give an AgentMemory or a RemoteMemory")
+        raise ConfigurationError(f"{type(memory).__name__} has no scenes: give an AgentMemory or a RemoteMemory")

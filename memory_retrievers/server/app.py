@@ -330,7 +330,7 @@ class Guard:
         if origin is None or origin in self._settings.allowed_origins:
             return
         if _parsed("Origin", origin).netloc.lower() != host.lower() or not host:
-            raise HTTPError(403, "Forbidden", "this Origin may not ask here: start the server with it as allowed")
+            raise HTTPError(403, "Forbidden", "this Origin is not allowed: give it as --allow-origin")
 
     def _is_ours(self, name: str) -> bool:
         if name in {"localhost", self._settings.host.lower(), *map(str.lower, self._settings.allowed_hosts)}:
@@ -346,4 +346,4 @@ def _parsed(header: str, address: str) -> SplitResult:
     try:
         return urlsplit(address)
     except ValueError as error:  # of brackets that hold no address
-        raise HTTPError(400, "BadRequest", f"the {header} cannot be read: it is no address") from error
+        raise HTTPError(400, "BadRequest", f"the {header} cannot be read: it is not an address") from error

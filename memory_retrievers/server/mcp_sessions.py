@@ -62,7 +62,7 @@ class McpEndpoint:
         headers = Headers(scope=scope)
         for name, value in {"Host": headers.get("host", ""), "Origin": origin_of(headers) or ""}.items():
             if not (value.isascii() and value.isprintable()):  # the SDK logs one that is foreign
-                raise HTTPError(400, "BadRequest", f"the {name} cannot be read: it is no address")
+                raise HTTPError(400, "BadRequest", f"the {name} cannot be read: it is not an address")
         if self._tokens.admit(headers.get("authorization", "").encode("latin-1")) is None:
             message = "send the bearer token of this server"
             raise HTTPError(401, "Unauthorized", message, headers={"WWW-Authenticate": "Bearer"})
@@ -86,7 +86,7 @@ def check_message(body: bytes) -> None:
     try:
         message = from_json(body)
     except ValueError as error:
-        raise InvalidMessageError(f"this is no JSON: {error}", code=_PARSE_ERROR) from error
+        raise InvalidMessageError(f"this is not JSON: {error}", code=_PARSE_ERROR) from error
     if not isinstance(message, dict):
         raise InvalidMessageError("send one message, a JSON object, in each request: batches are not understood")
     if not isinstance(message.get("method"), str) and message.keys() & {"result", "error"}:

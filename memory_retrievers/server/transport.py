@@ -48,7 +48,9 @@ def failure_of(answer: httpx.Response) -> MemoryRetrieversError:
     except (ValueError, RecursionError):
         sent = None
     if not isinstance(sent, dict) or sent.get("error") is not True:
-        message = f"what answers there is no memory server, or stands before one: its status is {answer.status_code}"
+        message = (
+            f"what answers there is not a memory server, or a proxy before one: its status is {answer.status_code}"
+        )
         return BackendError(message)
     kind = _BY_NAME.get(str(sent.get("error_type"))) or _BY_STATUS.get(answer.status_code, BackendError)
     error = kind(str(sent.get("message", "")))
@@ -95,13 +97,13 @@ class Transport:
         if not _is_address(url):
             shown = url if "@" not in str(url) else "this"  # a password may stand before it
             raise ConfigurationError(
-                f"{shown!r} is no address of a server: it begins with http:// or https://, as http://127.0.0.1:8000, "
-                "and has no query"
+                f"{shown!r} is not the address of a server: write it like http://127.0.0.1:8000 or https://..., "
+                "without a query"
             )
         if not is_seconds(timeout) or isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
             raise ConfigurationError("timeout must be more than 0 seconds, a day at most, and retries 0 or more")
         if token is not None and not (isinstance(token, str) and _TOKEN.fullmatch(token)):
-            raise ConfigurationError("a token is printable ASCII without a space; None sends none")
+            raise ConfigurationError("a token must be printable ASCII without a space; None sends none")
         address = httpx.URL(url)
         if token is not None and address.userinfo:
             raise ConfigurationError("give a token, or a name and a password in the address: they share one header")
@@ -168,14 +170,14 @@ class Transport:
     def _whole(self, begun: httpx.Response) -> httpx.Response:
         """The answer with its body, read no further than any that is awaited: packed, a gigabyte takes a megabyte."""
         if begun.headers.get("content-encoding", "identity").lower() not in _ENCODINGS:
-            raise BackendError(f"what answers at {self.url} is no memory server: it packs what was to be plain or gzip")
+            raise BackendError(f"what answers at {self.url} is not a memory server: it compresses with other than gzip")
         body = bytearray()
         for piece in begun.iter_bytes():
             body += piece
             if len(body) > LARGEST_ANSWER:
                 raise BackendError(
                     f"the memory server at {self.url} sends more than {LARGEST_ANSWER >> 20} MB in one answer, which "
-                    "is read no further: ask for less at once, as by limit"
+                    "is not read further: ask for less at once, for example with limit"
                 )
         passed_on = {name: value for name, value in begun.headers.items() if name == "retry-after"}
         return httpx.Response(begun.status_code, headers=passed_on, content=bytes(body))
@@ -184,9 +186,9 @@ class Transport:
         try:
             decoded = answer.json()
         except (ValueError, RecursionError) as error:
-            raise BackendError(f"what answers at {self.url} is no memory server: it did not send JSON") from error
+            raise BackendError(f"what answers at {self.url} is not a memory server: it did not send JSON") from error
         if not isinstance(decoded, dict):
-            raise BackendError(f"what answers at {self.url} is no memory server: it did not send a JSON object")
+            raise BackendError(f"what answers at {self.url} is not a memory server: it did not send a JSON object")
         return decoded
 
 

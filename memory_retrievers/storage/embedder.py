@@ -81,8 +81,8 @@ class ProbedEmbedder:
             raise _unknowable(embedder.id)
         if not hasattr(probe, "dtype") or abs(float(probe @ probe) - 1) > _NEARLY_ONE:
             raise ConfigurationError(
-                f"the embedder {embedder.id!r} has an id of its own and gives no unit vectors as numpy arrays: name it "
-                f"by embedder_id={embedder.id!r}, and vectors are taken as they come, lists and of any length"
+                f"the embedder {embedder.id!r} has an id of its own and does not return unit vectors as numpy arrays: "
+                f"give embedder_id={embedder.id!r} as well, and lists and vectors of any length are accepted"
             )
         by_tokens = with_tokens and _by_tokens(embedder) is not None
         return cls(embedder, Fingerprint.of(embedder.id, probe), with_tokens=by_tokens)

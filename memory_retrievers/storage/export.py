@@ -102,8 +102,8 @@ def require_importable(record: Record, header: Header) -> None:
         problem = error if isinstance(error, ValidationError) else ValidationError.from_pydantic(error)
         raise BackendError(
             f"{name_of(record)} is damaged ({problem}): run verify on the store that holds it, which names damage, "
-            "and mend it there. reindex makes anew what episodes are found by, and reembed all vectors; what else is "
-            "damaged has to be forgotten, or to come from a backup"
+            "and repair it there. reindex rebuilds what episodes are found by, and reembed all vectors; anything else "
+            "that is damaged must be forgotten, or restored from a backup"
         ) from error
 
 
@@ -178,8 +178,8 @@ def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, 
     if any(taken[name] != count for name, count in promised.items()):
         found = ", ".join(f"{taken[name]} {name.replace('_', ' ')}" for name in promised)
         raise ValidationError(
-            f"{source}, line {taken.total() + 1}: here the file ends with {found}, and its header says "
-            f"{', '.join(map(str, promised.values()))}: it is not whole"
+            f"{source}, line {taken.total() + 1}: the file ends here with {found}, and its header says "
+            f"{', '.join(map(str, promised.values()))}: it is not complete"
         )
 
 
@@ -200,7 +200,7 @@ def _lines(source: Path, file: IO[bytes]) -> Iterator[bytes]:
         if len(line) > LARGEST_LINE:
             raise ValidationError(
                 f"{source}, line {number}: the line is larger than {LARGEST_LINE >> 20} MB, which is more "
-                "than one record has: this is another file, or a damaged one"
+                "than a record can have: this is another file, or a damaged one"
             )
         if not line:
             return
@@ -282,7 +282,7 @@ def _line(source: Path, number: int) -> Iterator[None]:
 def _opened(source: Path) -> Iterator[IO[bytes]]:
     try:
         if source.exists() and not source.is_file():  # a pipe may never give anything
-            raise ConfigurationError(f"{source} cannot be read: it is no plain file, as export writes one")
+            raise ConfigurationError(f"{source} cannot be read: it is not a plain file, as export writes it")
         file = source.open("rb")
     except OSError as error:
         raise ConfigurationError(f"{source} cannot be read: {error.strerror}") from error

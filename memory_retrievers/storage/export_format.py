@@ -260,7 +260,7 @@ def require_whole(stored: StoredMemory, header: Header) -> None:
         memory = stored.memory
         raise BackendError(
             f"memory {memory.id!r} in scope {memory.scope!r} has a damaged vector ({error}): verify() tells more, "
-            "and reembed makes all vectors anew"
+            "and reembed replaces all vectors"
         ) from error
 
 
@@ -290,7 +290,7 @@ def parse_json(text: bytes) -> JsonObject:
     if extent.values > MOST_VALUES or extent.depth > DEEPEST:
         raise ValidationError(
             f"this line has {extent.values} values, nested {extent.depth} deep, and a record has at most "
-            f"{MOST_VALUES}, {DEEPEST} deep: the file is damaged, or made to take memory"
+            f"{MOST_VALUES}, {DEEPEST} deep: the file is damaged, or made to use up memory"
         )
     try:
         if extent.depth < _DEEP:  # it takes half the memory: it makes no text of the whole, of 4 bytes a character
@@ -298,9 +298,9 @@ def parse_json(text: bytes) -> JsonObject:
         else:  # of bytes it would guess UTF-16, which json_extent does not count
             line = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise ValidationError(f"this is no whole line of JSON in UTF-8: {error}") from error
+        raise ValidationError(f"this is not a complete line of JSON in UTF-8: {error}") from error
     if not isinstance(line, dict):
-        raise ValidationError("this is no JSON object")
+        raise ValidationError("this is not a JSON object")
     return line
 
 
@@ -394,11 +394,11 @@ def _check_passages(memory: AnyMemory, passages: Sequence[_Passage]) -> None:
     """Reject passages that ``verify`` would report: of another memory, or incomplete."""
     parts = [passage.part for passage in passages]
     if len(set(parts)) < len(parts):
-        raise ValidationError("passages: a part of the memory stands there twice")
+        raise ValidationError("passages: a part of the memory is listed twice")
     for passage in passages:
         made = passage_text(memory, passage.part)
         if made is None or made.part != passage.part:
-            raise ValidationError(f"passages: {passage.part[:_MOST_SHOWN]!r} is no part of this memory")
+            raise ValidationError(f"passages: {passage.part[:_MOST_SHOWN]!r} is not a part of this memory")
         if made.text != passage.text or passage.speaker not in {None, made.speaker}:
             raise ValidationError(f"passages: {passage.part!r} has another text or speaker than its memory")
     if memory.is_searchable and memory.kind not in parts:
@@ -426,7 +426,7 @@ def _parse_tokens(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as error:
-        raise ValidationError(f"tokens: are no base64: {error}") from error
+        raise ValidationError(f"tokens: are not base64: {error}") from error
 
 
 def check_tokens(record: Record, header: Header) -> None:
@@ -434,7 +434,7 @@ def check_tokens(record: Record, header: Header) -> None:
     width = TOKEN_WIDTHS.get(header.embedder_id or "", 1)
     for passage in record.passages if isinstance(record, StoredMemory) else ():
         if passage.tokens is not None and len(passage.tokens) % width:
-            raise ValidationError(f"tokens: have {len(passage.tokens)} bytes, which is no multiple of {width}")
+            raise ValidationError(f"tokens: have {len(passage.tokens)} bytes, which is not a multiple of {width}")
 
 
 def _parse_vector(text: str, dimension: int | None) -> Vector:
@@ -443,7 +443,7 @@ def _parse_vector(text: str, dimension: int | None) -> Vector:
     try:
         vector = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4")
     except ValueError as error:
-        raise ValidationError(f"vector: is no base64 of float32: {error}") from error
+        raise ValidationError(f"vector: is not base64 of float32: {error}") from error
     _check_vector(vector, dimension)
     return vector
 

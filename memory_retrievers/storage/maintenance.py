@@ -53,7 +53,7 @@ def reembed(store: MemoryStore, embedder: Embedder, *, progress: Progress | None
     try:
         store.dense.rebuild()
     except BackendError as error:  # of an index outside the ledger
-        _logger.warning("the vector index could not be made anew and will be later: %s", error)
+        _logger.warning("the vector index could not be rebuilt and will be later: %s", error)
 
 
 def _move(store: MemoryStore, new: ProbedEmbedder, progress: Progress | None) -> None:

@@ -126,7 +126,7 @@ class OpenEpisodes:
         try:
             self._embed(missing[-EMBEDDED_BY_SEARCH:])
         except EmbeddingError as error:
-            _logger.warning("what was said could not be embedded and is found by words: %s", type(error).__name__)
+            _logger.warning("queued messages could not be embedded and are found by words: %s", type(error).__name__)
         return True
 
     def embed_rest(self) -> None:

@@ -150,7 +150,7 @@ class MemoryStore:
             return None
         if not isinstance(kept, type(record)) or getattr(kept, "scope", None) != getattr(record, "scope", None):
             raise ConfigurationError(
-                f"before_store was given a {type(record).__name__} and must give one of the same scope, or None"
+                f"before_store was given a {type(record).__name__} and must return one of the same scope, or None"
             )
         if kept is record:
             return record
@@ -176,7 +176,7 @@ class MemoryStore:
         """Return a changed memory as it may be stored."""
         kept = self.admitted(memory)
         if kept is None:
-            raise ValidationError("before_store has held this back; nothing was changed")
+            raise ValidationError("before_store rejected this; nothing was changed")
         return kept
 
     @contextmanager
@@ -698,8 +698,8 @@ class MemoryStore:
                     return ForgottenMessages(messages=0)
                 if len(keys) > _RETOLD_TOGETHER:
                     raise ValidationError(
-                        f"this was said in {len(keys)} episodes, and at most {_RETOLD_TOGETHER} are changed at once: "
-                        "name fewer messages, by those of a result, which have their time"
+                        f"these are in {len(keys)} episodes, and at most {_RETOLD_TOGETHER} can be changed at once: "
+                        "name fewer messages, or give those of a result, which are found by their time as well"
                     )
                 there, now = self.ledger.read(keys), self.now()
                 held = [key for key in keys if key in there and not there[key].has_expired(now)]

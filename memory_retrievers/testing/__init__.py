@@ -108,7 +108,7 @@ class ScriptedLanguageModel:
         """
         self.prompts.append((system, user))
         if not self._answers:
-            raise LanguageModelError("the script of this language model is over")
+            raise LanguageModelError("this scripted language model has no answer left")
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
             raise answer

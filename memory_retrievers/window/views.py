@@ -115,7 +115,7 @@ def _child_of(under: str | None, cursor: str) -> str:
     """Check that a cursor is a scope directly below."""
     child = scopes.parse(cursor)
     if child.rpartition("/")[0] != (under or ""):
-        raise ValidationError("cursor must be one that an earlier page gave, unchanged, or left out for the first page")
+        raise ValidationError("cursor must be that of an earlier page, unchanged; leave it out for the first page")
     return child
 
 

@@ -171,7 +171,7 @@ def test_a_model_that_fails_is_the_packages_error(memory, part, said, told):
 
 @pytest.mark.parametrize("part", PARTS)
 def test_what_has_no_generate_is_told_to_be_no_model(memory, part):
-    with pytest.raises(ConfigurationError, match="object is no language model"):
+    with pytest.raises(ConfigurationError, match="object is not a language model"):
         PARTS[part](memory, object())
 
 

@@ -145,7 +145,7 @@ def test_the_settings_of_a_client_in_the_same_place_are_taken_over(directory):
 def test_a_row_of_somebody_else_is_noticed(directory):
     projection = filled(directory, 1)
     projection._collection.add(ids=["stranger"], embeddings=[EAST], documents=["x"], metadatas=[{"kind": "x"}])
-    with pytest.raises(IndexOutOfStepError, match="not ours"):
+    with pytest.raises(IndexOutOfStepError, match="not written from here"):
         projection.ids()
     projection.close()
 

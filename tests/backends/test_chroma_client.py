@@ -115,7 +115,7 @@ def test_a_damaged_directory_is_named(tmp_path):
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://localhost", "http://", "http://localhost:port", ""])
 def test_what_is_no_address_is_refused(url):
     with (
-        pytest.raises(ConfigurationError, match="is no address of a Chroma server"),
+        pytest.raises(ConfigurationError, match="is not the address of a Chroma server"),
         opened_collection("documents", url=url),
     ):
         pass

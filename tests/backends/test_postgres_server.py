@@ -435,7 +435,7 @@ class TestChroma:
             memory.retrieve(drink, scope="c1")
 
     def test_a_confined_memory_cannot_feed_chroma(self, url, run_chroma, tmp_path):
-        with run_chroma(tmp_path) as client, pytest.raises(ConfigurationError, match="cannot feed Chroma"):
+        with run_chroma(tmp_path) as client, pytest.raises(ConfigurationError, match="cannot use Chroma"):
             connected(url, dense=client, within="tenant/a")
 
 

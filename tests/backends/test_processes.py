@@ -108,7 +108,7 @@ def test_what_a_stranger_has_put_there_is_neither_followed_nor_believed(tmp_path
 def test_a_link_in_the_place_of_the_directory_is_refused(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / DIRECTORY).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ConfigurationError, match="link or no directory"):
+    with pytest.raises(ConfigurationError, match="link, or not a directory"):
         Attachment(tmp_path, schema=7)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 

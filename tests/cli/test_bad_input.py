@@ -88,7 +88,7 @@ def test_looking_into_a_store_that_is_not_there_says_so_and_makes_none(tmp_path,
 
     for name in ("missing", "empty", "file"):
         assert refused(*arguments, "--store", tmp_path / name).endswith(
-            f"there is no memory store at {tmp_path / name}"
+            f"there is no memory store at {tmp_path / name}: `remember` creates one"
         )
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "file"]
 
@@ -115,7 +115,7 @@ def test_an_operating_system_error_is_reported_in_one_line(refused):
 
 def test_a_token_that_nobody_is_asked_for_opens_no_server(refused, tmp_path):
     said = refused("mcp", "--scope", "user/alice", "--token", "0123456789abcdef", "--store", tmp_path / "store")
-    assert "give --http, or leave it away" in said
+    assert "give --http as well, or leave it out" in said
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,7 +131,7 @@ def test_an_empty_variable_for_a_token_opens_no_server(refused, monkeypatch, tmp
         monkeypatch.setenv(variable, "")
         arguments = ("--http", "--scope", "user/alice") if command == "mcp" else ()
         said = refused(command, *arguments, "--store", tmp_path / "store")
-        assert f"{variable} holds no token: leave it away to let this machine in" in said
+        assert f"{variable} contains no token: leave it out to serve only this machine" in said
     assert list(tmp_path.iterdir()) == []
 
 

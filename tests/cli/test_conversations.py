@@ -81,7 +81,7 @@ def test_memories_are_changed_by_their_fields_and_marked_as_no_longer_true(run, 
     assert id in run("list", *at, "--where", '{"tags": {"in": ["a", "x"]}}')
     assert id not in run("list", *at, "--where", '{"not": {"tags": "a"}}')
     assert "Nantes" not in run("retrieve", "Nantes", *at, "--where", '{"metadata.n": {"gt": 1}}')
-    assert "where.team is no field" in refused("retrieve", "Nantes", *at, "--where", '{"team": 1}')
+    assert "where.team is not a field" in refused("retrieve", "Nantes", *at, "--where", '{"team": 1}')
     assert "--where takes a JSON object" in refused("list", *at, "--where", "[")
     assert "nothing to change" in refused("update", id, *at)
     assert "--metadata takes a JSON object" in refused("update", id, *at, "--metadata", "[]")

@@ -273,4 +273,4 @@ def test_too_few_questions_calibrate_nothing(refused, own_store, tmp_path):
     few = tmp_path / "few.jsonl"
     few.write_text(file.read_text().splitlines()[0], encoding="utf-8")
     line = refused("eval", "calibrate", few, "--store", store, *HASHED)
-    assert "nothing was fitted: it takes 30 questions" in line
+    assert "nothing was fitted: this needs 30 questions" in line

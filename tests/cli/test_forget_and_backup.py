@@ -71,7 +71,7 @@ def test_neither_a_backup_nor_an_export_is_put_into_the_store_itself(store, run,
     ):
         for command in ("backup", "export"):
             line = refused(command, target, "--store", store)
-            assert line == f"error: {target} is inside of the store itself, {store}: name a place outside of it"
+            assert line == f"error: {target} is inside the store itself, {store}: name a place outside it"
     assert {each.name for each in store.iterdir()} & {"copy", "deep"} == set()
     run("export", tmp_path / "store.jsonl", "--store", store)
 

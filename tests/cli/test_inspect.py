@@ -98,7 +98,7 @@ def test_inspect_overwrites_nothing_and_makes_no_store(demo, refused, tmp_path):
 
 @pytest.mark.parametrize("name", ["page.html", "processes/page.html"])
 def test_inspect_writes_nothing_into_the_store(foreign_store, refused, name):
-    assert "inside of the store itself" in refused("inspect", "--store", foreign_store, "--out", foreign_store / name)
+    assert "inside the store itself" in refused("inspect", "--store", foreign_store, "--out", foreign_store / name)
     assert not (foreign_store / name).exists()
 
 

@@ -91,7 +91,7 @@ def test_get_sees_its_scope_alone(store, refused):
     [
         (["--kind", "both"], "unknown kind 'both'; one of: episodic, semantic"),
         (["--limit", "0"], "limit must be an integer from 1 to 1000"),
-        (["--cursor", "x"], "cursor must be one that an earlier page gave"),
+        (["--cursor", "x"], "cursor must be that of an earlier page"),
     ],
 )
 def test_list_refuses_what_makes_no_page(store, refused, arguments, problem):

@@ -282,7 +282,7 @@ DAMAGE = [
     (OTHER_TEXT.format(3), E1, "'turn 0' has another text"),
     ("UPDATE memories SET content = 'Bob knows the secret' WHERE id = 'f1'", F1, "'semantic' has another text"),
     ("UPDATE passages SET speaker = 'Mallory' WHERE id = 3", E1, "another text or speaker"),
-    ("UPDATE passages SET part = 'turn 7' WHERE id = 3", E1, "'turn 7' is no part of this memory"),
+    ("UPDATE passages SET part = 'turn 7' WHERE id = 3", E1, "'turn 7' is not a part of this memory"),
     ("DELETE FROM passages WHERE id = 3", E1, "others have none"),
     ("DELETE FROM passages WHERE id = 1", F1, "'semantic' is missing"),
     ("UPDATE memories SET tags = '[' WHERE id = 'f1'", F1, "cannot be read"),

@@ -115,8 +115,8 @@ def test_settings_of_a_file_go_before_those_of_the_profile(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("a.toml", "retrieval = 1", "stand in no table"),
-        ("a.toml", "[retrieving]", "a table 'retrieving'; there are retrieval, ingestion, review, tools"),
+        ("a.toml", "retrieval = 1", "outside a table"),
+        ("a.toml", "[retrieving]", "an unknown table 'retrieving'; one of: retrieval, ingestion, review, tools"),
         ("a.toml", "[retrieval]\nno_such = 1", r"\[retrieval\]: no_such"),
         ("a.toml", "[retrieval]\ncandidate_depth = 0", r"\[retrieval\]: candidate_depth"),
         ("a.toml", "{", "cannot be read as TOML"),
@@ -136,7 +136,7 @@ def test_a_file_that_is_wrong_is_refused_with_its_place(tmp_path, name, content,
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ("http://127.0.0.1:1/v1", "an address and a name"),
+        ("http://127.0.0.1:1/v1", "as its address, # and its name"),
         ("gpt", "--language-model is MODULE:NAME, for example my_models:language_model"),
         ("no_such_models:model", "cannot be imported"),
     ],

@@ -160,7 +160,7 @@ def test_an_address_of_another_kind_is_no_directory(tmp_path, monkeypatch, ended
     assert (code, printed) == (2, "")
     assert "postgresql://user@host/database" in complaint
     assert "s3cret" not in complaint
-    with pytest.raises(ConfigurationError, match="an address and no path") as caught:
+    with pytest.raises(ConfigurationError, match="an address, not a path") as caught:
         AgentMemory.open(address)
     assert "s3cret" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []

@@ -48,7 +48,7 @@ def answers_right(filled, damaged):
                 break
         assert (result.exitcode, result.error, result.lost, result.unfound) == (0, None, [], [])
         if result.disagreements:
-            assert all("vector projection" in problem for problem in result.disagreements)
+            assert all("Chroma index" in problem for problem in result.disagreements)
             mended = run(damaged, "--dense", dense, "--act", "rebuild dense", journal=journal)
             assert mended.exitcode == 0
             assert run(damaged, "--dense", dense, journal=journal).disagreements == []

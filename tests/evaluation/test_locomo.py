@@ -108,7 +108,7 @@ def test_both_forms_of_the_same_conversation_are_the_same(write_json):
         ([{"conversation": {"session_1": [{"text": "no speaker"}]}, "qa": []}], "speaker"),
         (
             [{"conversation": {"session_1": [{"speaker": "R", "dia_id": "D1:1", "text": "a"}]}, "qa": []}],
-            "'' is no time",
+            "'' is not a time",
         ),
     ],
 )
@@ -148,8 +148,8 @@ def test_the_real_file_is_whole():
         (b"[" * 200_000 + b"]" * 200_000, "nested too deeply"),
         (b'{"conversations": ' + b'{"a":' * 200_000, "nested too deeply"),
         (b"[" + b"9" * 5_000 + b"]", "cannot be read as JSON"),
-        (b"\xff\xfe", "no UTF-8 text"),
-        (b'"text"', "no LoCoMo file"),
+        (b"\xff\xfe", "not UTF-8 text"),
+        (b'"text"', "not a LoCoMo file"),
         (b'[{"conversation": [], "qa": []}]', "conversation 1"),
         (b'[{"conversation": {"session_1": [5]}, "qa": []}]', "conversation 1"),
         (
@@ -169,7 +169,7 @@ def test_a_file_of_any_other_shape_is_refused_by_name(tmp_path, content, complai
 def test_a_time_without_a_day_behind_it_is_refused_by_name(tmp_path):
     late = json.loads(json.dumps(PUBLISHED).replace("3 April, 2024", "31 December, 9999"))
     (tmp_path / "file.json").write_text(json.dumps(late))
-    with pytest.raises(ValidationError, match="is no time such as"):
+    with pytest.raises(ValidationError, match="is not a time such as"):
         load_locomo(tmp_path / "file.json")
 
 

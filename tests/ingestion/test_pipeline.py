@@ -427,10 +427,10 @@ def test_nothing_is_queued_or_stored_past_before_store(clock, said):
         (episode,) = memory.flush("c").episodes
         assert set(texts(episode)) == {"***"}
         assert episode.metadata == {"seen": True}
-        with pytest.raises(ValidationError, match="held this back"):
+        with pytest.raises(ValidationError, match="rejected this"):
             memory.remember_fact(scope="c", fact="the secret is out")
         kept = memory.remember_fact(scope="c", fact="the weather is fine")
-        with pytest.raises(ValidationError, match="held this back"):
+        with pytest.raises(ValidationError, match="rejected this"):
             memory.update(kept.id, scope="c", fact="a secret")
         assert memory.get(kept.id, scope="c").fact == "the weather is fine"
         assert memory.stats("c").facts == 1

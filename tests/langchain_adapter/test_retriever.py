@@ -151,7 +151,7 @@ def test_a_filter_with_operators_filters_the_documents(memory):
     where = {"or": [{"metadata.bridges": {"gte": 3}}, {"metadata.bridges": 0}]}
     found = MemoryRetriever(memory=memory, scope="user/alice", where=where, k=9).invoke("Lyon")
     assert sorted(texts(found)) == ["Lyon has 0 bridges", "Lyon has 3 bridges"]
-    with pytest.raises(ValidationError, match=r"where\.owner is no field"):
+    with pytest.raises(ValidationError, match=r"where\.owner is not a field"):
         MemoryRetriever(memory=memory, scope="user/alice", where={"owner": "bob"})
 
 

@@ -188,5 +188,5 @@ def test_options_that_do_not_fit_are_refused_at_once(memory, options, problem):
 def test_a_memory_that_tells_no_scenes_is_refused_at_once_and_one_elsewhere_tells_them():
     with RemoteMemory("http://127.0.0.1:9") as remote:
         AgentMemoryMiddleware(memory=remote, scope=STORY, format="scene")
-    with pytest.raises(ConfigurationError, match=r"^object does not tell scenes: give an AgentMemory"):
+    with pytest.raises(ConfigurationError, match=r"^object has no scenes: give an AgentMemory"):
         AgentMemoryMiddleware(memory=object(), scope=STORY, format="scene")

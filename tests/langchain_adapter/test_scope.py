@@ -48,8 +48,8 @@ def test_without_a_scope_the_error_says_what_to_do(nameless):
         "whose memory is this? Give the object a scope (scope='user/alice'), or invoke it with "
         "config={'configurable': {'user_id': ...}} (looked for: scope, user_id, langgraph_user_id, conversation_id in "
         "'configurable' of the call and of the run around it, scope and user_id of LangGraph's context=, and in "
-        "'metadata' of both and of its callbacks). Retrievers that call this one hand on metadata alone: name it "
-        "there, or in a chain. thread_id needs scope_from='thread', a memory a thread."
+        "'metadata' of both and of its callbacks). A retriever that calls this one passes on only 'metadata': name it "
+        "there. A thread_id needs scope_from='thread': a memory for each thread."
     )
 
 

@@ -236,7 +236,7 @@ def test_what_before_store_holds_back_stores_none_of_the_texts():
 
     with AgentMemory.in_memory(embedder=HashEmbedder(), before_store=hook) as memory:
         store = MemoryVectorStore(memory, scope="handbook")
-        with pytest.raises(ValidationError, match="held this back; nothing was stored"):
+        with pytest.raises(ValidationError, match="rejected this; nothing was stored"):
             store.add_texts(["good one", "a secret", "good three"])
         assert memory.stats("handbook").facts == 0
         assert len(store.add_texts(["good one", "good three"])) == 2
@@ -294,7 +294,7 @@ def test_arguments_of_marginal_relevance_are_checked(store, wrong):
 
 @pytest.mark.parametrize("value", [datetime(2026, 3, 1, tzinfo=UTC), {"a"}, b"a"])
 def test_metadata_that_is_no_json_is_refused_with_its_key_and_what_to_give(store, value):
-    said = rf"^metadata\.when: {type(value).__name__} is no JSON: give a date as its isoformat\(\), a set as a list"
+    said = rf"^metadata\.when: {type(value).__name__} is not JSON: give a date as its isoformat\(\), a set as a list"
     with pytest.raises(ValidationError, match=said):
         store.add_texts(["a"], [{"when": value}])
 

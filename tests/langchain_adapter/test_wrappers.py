@@ -201,7 +201,7 @@ async def test_within_a_run_everything_has_the_scope_of_the_run(crowd, name, asy
 
 @pytest.mark.parametrize("name", RETRIEVERS)
 def test_where_nothing_names_a_scope_the_error_names_every_place(crowd, name):
-    with pytest.raises(ConfigurationError, match=r"of its callbacks.*hand on metadata alone"):
+    with pytest.raises(ConfigurationError, match=r"of its callbacks.*passes on only 'metadata'"):
         RETRIEVERS[name](MemoryRetriever(memory=crowd)).invoke(QUESTION, {"metadata": {"thread_id": "t1"}})
 
 

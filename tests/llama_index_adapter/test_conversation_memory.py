@@ -284,7 +284,7 @@ def test_a_question_with_an_image_is_one_turn_though_it_is_shown_again_without(m
 
 def test_a_message_that_is_too_long_to_be_stored_is_left_out(chat, stored, caplog):
     chat.put_messages([user("Look:"), user("x" * 1_000_001)])
-    assert "left out: it is too long" in caplog.text
+    assert "left out, since it is too long" in caplog.text
     assert len(chat.get_all()) == 2
     assert stored("user/alice") == ["Look:"]
 

@@ -189,7 +189,7 @@ def test_a_filter_with_operators_filters_the_nodes(memory):
     where = {"not": {"metadata.bridges": {"in": [1, 2]}}, "metadata.bridges": {"gte": 0}}
     nodes = MemoryRetriever(memory, scope="user/alice", where=where, k=9).retrieve("Lyon")
     assert sorted(node.text for node in nodes) == ["Lyon has 0 bridges", "Lyon has 3 bridges"]
-    with pytest.raises(ValidationError, match=r"where\.owner is no field"):
+    with pytest.raises(ValidationError, match=r"where\.owner is not a field"):
         MemoryRetriever(memory, scope="user/alice", where={"owner": "bob"})
 
 
@@ -244,7 +244,7 @@ def test_a_malformed_scope_from_a_function_is_refused_when_it_is_used(memory):
 
 def test_a_context_variable_that_is_not_set_is_named_when_it_is_asked_for_the_scope(memory):
     retriever = MemoryRetriever(memory, scope=ContextVar("who").get)
-    with pytest.raises(ConfigurationError, match=r"name='who'.* is asked for the scope and not set: set it before"):
+    with pytest.raises(ConfigurationError, match=r"name='who'.* which names the scope, is not set: set it before"):
         retriever.retrieve("Lyon")
     with pytest.raises(KeyError, match="who"):
         MemoryRetriever(memory, scope=lambda: {}["who"]).retrieve("Lyon")

@@ -96,7 +96,7 @@ async def test_today_is_that_of_who_asks(memory, kind):
 
 @pytest.mark.parametrize("make", [LongTermMemoryBlock, ConversationMemory.from_defaults, MemoryRetriever])
 def test_a_time_zone_that_there_is_not_is_refused_at_once(memory, make):
-    with pytest.raises(ValueError, match="'Mars/Olympus' is no time zone"):
+    with pytest.raises(ValueError, match="'Mars/Olympus' is not a time zone"):
         make(memory=memory, scope="user/alice", time_zone="Mars/Olympus")
 
 

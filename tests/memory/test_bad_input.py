@@ -309,7 +309,9 @@ def test_what_is_no_path_elsewhere_is_answered_with_what_takes_it(tmp_path, monk
 )
 def test_a_message_of_a_framework_is_refused_with_what_makes_one_of_it(untouched, said):
     for given in ([said], (each for each in [{"role": "user", "content": "Hello."}, said])):
-        with pytest.raises(ValidationError, match=rf"not {type(said).__name__}: Message\.from_langchain and"):
+        with pytest.raises(
+            ValidationError, match=rf"not {type(said).__name__}: convert others by Message\.from_langchain or"
+        ):
             untouched.add_messages("c1", given)
     with pytest.raises(ValidationError, match="messages must be a list of messages"):
         untouched.add_messages("c1", Message(role="user", content="I moved to Nantes."))

@@ -338,7 +338,7 @@ def test_what_is_said_everywhere_is_refused_until_it_is_named_by_its_time(memory
         messages = said(clock, [("user", "Yes."), ("user", f"Number {place}")])
         memory.remember_episode(scope="c", id=f"e{place}", summary="They spoke.", messages=messages)
         clock.advance(seconds=1)
-    with pytest.raises(ValidationError, match="said in 2 episodes, and at most 1"):
+    with pytest.raises(ValidationError, match="in 2 episodes, and at most 1"):
         memory.forget_messages("c", ["Yes."])
     assert memory.forget_messages("c", [memory.get("e1", scope="c").messages[0]]).episodes == ("e1",)
     assert len(memory.get("e0", scope="c").messages) == 2

@@ -279,7 +279,7 @@ def test_a_page_holds_1_to_1000_memories(memory, limit):
     ["", "x", "e30=", "WzFd", "W3RydWUsImEiXQ==", "WyIxIiwiYSJd", "Wzk5OTk5OTk5OTk5OTk5OTk5OTk5LCJhIl0=", "é", 5, b"x"],
 )
 def test_a_cursor_that_no_page_gave_is_refused(memory, cursor):
-    with pytest.raises(ValidationError, match="cursor must be one"):
+    with pytest.raises(ValidationError, match="cursor must be that of an earlier page"):
         memory.list("c1", cursor=cursor)
 
 

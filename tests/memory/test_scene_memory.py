@@ -234,7 +234,7 @@ def test_a_story_travels_with_an_export_and_nothing_of_another_scope_does(told, 
     [
         ('"emotion_intensity":5', '"emotion_intensity":11', "line 7: emotion_intensity"),
         ('"type":"character","scope":"story"', '"type":"character","scope":""', "line 6: scope must not be empty"),
-        ('"characters":2', '"characters":3', "it is not whole"),
+        ('"characters":2', '"characters":3', "it is not complete"),
         ('"event_type":"action"', '"event_type":"mood"', "line 2: scene.event_type"),
     ],
 )

@@ -28,10 +28,10 @@ def where_of(given):
         ([], "where must be an object"),
         ({}, "where must be an object"),
         ("team = a", "where must be an object"),
-        ({"team": "a"}, r"where\.team is no field: there are metadata\.KEY, tags, time and created_at"),
-        ({"metadata": {"team": "a"}}, r"where\.metadata is no field"),
-        ({"metadata.": "a"}, r"where\.metadata\. is no field"),
-        ({"tags.x": "a"}, r"where\.tags\.x is no field"),
+        ({"team": "a"}, r"where\.team is not a field: there are metadata\.KEY, tags, time and created_at"),
+        ({"metadata": {"team": "a"}}, r"where\.metadata is not a field"),
+        ({"metadata.": "a"}, r"where\.metadata\. is not a field"),
+        ({"tags.x": "a"}, r"where\.tags\.x is not a field"),
         (
             {"or": [{"tags": "a"}, {"and": [{"metadata.n": {"near": 1}}]}]},
             r"where\.or\[1\]\.and\[0\]\.metadata\.n\.near",
@@ -55,7 +55,7 @@ def where_of(given):
         ({"time": {"gte": "yesterday"}}, r"where\.time\.gte must be ISO 8601"),
         ({"time": {"gte": datetime(2026, 1, 1)}}, r"where\.time\.gte has no time zone"),  # noqa: DTZ001
         ({"created_at": None}, r"where\.created_at\.eq cannot be compared with null"),
-        ({1: 2}, "texts for names"),
+        ({1: 2}, "the names in where must be texts"),
         (deep(MAX_DEPTH + 1), "nested too deep"),
         ({"tags": {"in": ["a"] * (MAX_CONDITIONS + 1)}}, "too many conditions"),
         ({"or": [{"tags": "a"}] * 10_000}, "too many conditions"),

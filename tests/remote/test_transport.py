@@ -177,7 +177,7 @@ def test_an_answer_of_something_else_is_one_clear_error(serving, body, problem):
 
 
 @pytest.mark.parametrize(
-    ("layers", "problem"), [(1, "more than 128 MB"), (2, "no memory server")], ids=["one layer", "two layers"]
+    ("layers", "problem"), [(1, "more than 128 MB"), (2, "not a memory server")], ids=["one layer", "two layers"]
 )
 @pytest.mark.parametrize("status", [200, 500])
 def test_an_answer_that_unpacks_to_more_than_any_is_read_no_further(serving, status, layers, problem):
@@ -224,14 +224,14 @@ def test_a_password_in_the_address_is_sent_and_told_nowhere(stumbling, tokens, c
     at = url.replace("//", "//ana:hush@")
     with caplog.at_level("INFO"), RemoteMemory(at, retries=0) as remote:
         door.faults = [b"<html>"]
-        with pytest.raises(BackendError, match="no memory server") as caught:
+        with pytest.raises(BackendError, match="not a memory server") as caught:
             remote.retrieve("Lyon", scope=ALICE)
     assert "hush" not in f"{caught.value} {caplog.text}"
     assert door.authorizations == [b"Basic YW5hOmh1c2g="]
     for address, token, problem in (
         (at, tokens["writer"], "share one header"),
-        (f"{at}?x", None, "begins with http"),
-        (url.replace("//", "//ana:12/hush@"), None, "begins with http"),
+        (f"{at}?x", None, "write it like http"),
+        (url.replace("//", "//ana:12/hush@"), None, "write it like http"),
     ):
         with pytest.raises(ConfigurationError, match=problem) as caught:
             RemoteMemory(address, token)
@@ -257,7 +257,7 @@ def test_an_answer_that_nests_too_deeply_is_of_no_memory_server(stumbling, token
     door, url, _ = stumbling
     with RemoteMemory(url, tokens["writer"], retries=0) as remote:
         door.faults[:] = [b"[" * 100_000, *further]
-        with pytest.raises(BackendError, match="no memory server"):
+        with pytest.raises(BackendError, match="not a memory server"):
             remote.get("x", scope=ALICE)
 
 

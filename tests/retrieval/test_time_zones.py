@@ -153,7 +153,7 @@ def test_a_search_may_name_the_zone_of_who_asks(in_tokyo):
         now = in_tokyo.explain(question, scope=SCOPE, time_zone=zone).now
         assert str(now.tzinfo) == zone or zone is None
     for wrong in ("Mars/Base", "../../etc/passwd", "", 7):
-        with pytest.raises(ValidationError, match=r"time_zone: .* is no time zone"):
+        with pytest.raises(ValidationError, match=r"time_zone: .* is not a time zone"):
             in_tokyo.retrieve(question, scope=SCOPE, time_zone=wrong)
 
 

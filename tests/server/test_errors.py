@@ -147,7 +147,7 @@ def test_a_body_that_is_no_json_is_told_as_that_with_the_place(client):
     for content, place in ((b'{"query": }', 10), (b"query=x", 0)):
         answer = client.post("/api/v0/retrieve_memory", content=content, headers=as_json)
         assert error_of(answer) == (422, "ValidationError")
-        assert answer.json()["message"] == f"the body is no JSON, at character {place}: Expecting value"
+        assert answer.json()["message"] == f"the body is not JSON, at character {place}: Expecting value"
 
 
 @pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "text/plain", None])

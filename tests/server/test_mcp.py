@@ -399,7 +399,7 @@ def test_listening_beyond_this_machine_takes_a_token(store):
     )
 
     assert done.returncode == 2
-    assert "give --token, or a loopback host" in done.stderr
+    assert "give --token, or --host 127.0.0.1" in done.stderr
 
 
 def test_the_scope_has_to_be_within_the_root():

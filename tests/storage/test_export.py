@@ -282,7 +282,7 @@ def test_an_import_refuses_a_directory_that_is_in_use(exported, tmp_path):
         (1, {"embedder_id": None}, ValidationError, "line 1: .*embedder_id, dimension and probe .* are missing"),
         (1, {"embedder_id": None, "probe": None}, ValidationError, "line 1: .* are missing"),
         (1, {"dimension": None}, ValidationError, "line 1: .* are missing"),
-        (1, {"memories": 4}, ValidationError, "line 9: here the file ends .* not whole"),
+        (1, {"memories": 4}, ValidationError, "line 9: the file ends here .* not complete"),
         (2, {"type": "mood"}, ValidationError, "line 2: unknown type of line: 'mood'"),
         (2, {"kind": "procedural"}, ValidationError, "line 2: kind: must be episodic or semantic"),
         (2, {"mood": "good"}, ValidationError, "line 2: mood: Extra inputs"),
@@ -291,7 +291,7 @@ def test_an_import_refuses_a_directory_that_is_in_use(exported, tmp_path):
         (3, {"is_open": True, "summary": ""}, ValidationError, "line 3: is_open: "),
         (2, {"scope": "a//b"}, ValidationError, "line 2: .*malformed"),
         (2, {"passages": [{"part": "semantic", "text": "x"}]}, ValidationError, "line 2: 0.vector: Field required"),
-        (2, {"passages": [{"part": "p", "text": "x", "vector": "AAA"}]}, ValidationError, "line 2: vector: is no base64"),
+        (2, {"passages": [{"part": "p", "text": "x", "vector": "AAA"}]}, ValidationError, "line 2: vector: is not base64"),
         (2, {"passages": [{"part": "p", "text": "x", "vector": "AAAAAA=="}]}, ValidationError, "line 2: vector: has 1 "),
         (4, {"scope": "user/a"}, ValidationError, "line 4: id 'f1' is already taken in scope 'user/a'"),
         (5, {"scope": ""}, ValidationError, "line 5: scope must not be empty"),
@@ -308,7 +308,7 @@ def test_a_bad_line_is_named_and_nothing_is_made(exported, tmp_path, line, field
 @pytest.mark.parametrize("cut", [1, 50])
 def test_a_truncated_line_is_named(exported, tmp_path, cut):
     exported.write_bytes(exported.read_bytes()[: -cut - 1])
-    with pytest.raises(ValidationError, match="line 9: this is no whole line of JSON"):
+    with pytest.raises(ValidationError, match="line 9: this is not a complete line of JSON"):
         imported(exported, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -329,7 +329,7 @@ def test_what_is_no_plain_file_or_cannot_be_read_is_refused(tmp_path):
     os.write(held, b"a line that comes, as no further one does\n")
     try:
         for source in (tmp_path / "pipe", tmp_path, Path("/dev/null")):
-            with pytest.raises(ConfigurationError, match="cannot be read: it is no plain file"):
+            with pytest.raises(ConfigurationError, match="cannot be read: it is not a plain file"):
                 imported(source, tmp_path / "new")
     finally:
         os.close(held)
@@ -524,8 +524,8 @@ def test_the_imported_memory_is_the_one_that_open_gives_with_the_same_settings(f
     [
         (b'{"type": "memory", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested 100001 deep"),
         (b'{"type": "memory", "x": [' + b"[]," * 3_000_000 + b"[]]}", "this line has 6000005 values"),
-        ('{"type":"memory","a":"\u0122","b":["\u2222"]}'.encode("utf-16-be"), "no whole line of JSON in UTF-8"),
-        ('{"type":"memory","a":"\u0122","b":["\u2222"]}'.encode("utf-32-be"), "no whole line of JSON in UTF-8"),
+        ('{"type":"memory","a":"\u0122","b":["\u2222"]}'.encode("utf-16-be"), "not a complete line of JSON in UTF-8"),
+        ('{"type":"memory","a":"\u0122","b":["\u2222"]}'.encode("utf-32-be"), "not a complete line of JSON in UTF-8"),
         (b'{"type": "memory", "x": "' + b"x" * 16 * 2**20, "the line is larger than 16 MB"),
     ],
     ids=["deep", "many", "utf-16", "utf-32", "long"],

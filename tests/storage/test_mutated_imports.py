@@ -152,11 +152,11 @@ def vector(numbers):
         (lambda passages: passages[0].update(text="Bob knows the secret"), "'episodic' has another text"),
         (lambda passages: passages[1].update(text="Bob knows the secret"), "'turn 0' has another text"),
         (lambda passages: passages[1].update(speaker="Mallory", tells_time=False), "another text or speaker"),
-        (lambda passages: passages[1].update(part="turn 00"), "'turn 00' is no part of this memory"),
-        (lambda passages: passages[1].update(part="turn 7"), "'turn 7' is no part of this memory"),
-        (lambda passages: passages[1].update(part="turn " + "7" * 5_000), "777' is no part of this memory"),
-        (lambda passages: passages[1].update(part="semantic"), "'semantic' is no part of this memory"),
-        (lambda passages: passages.append(passages[1]), "stands there twice"),
+        (lambda passages: passages[1].update(part="turn 00"), "'turn 00' is not a part of this memory"),
+        (lambda passages: passages[1].update(part="turn 7"), "'turn 7' is not a part of this memory"),
+        (lambda passages: passages[1].update(part="turn " + "7" * 5_000), "777' is not a part of this memory"),
+        (lambda passages: passages[1].update(part="semantic"), "'semantic' is not a part of this memory"),
+        (lambda passages: passages.append(passages[1]), "is listed twice"),
         (lambda passages: passages.pop(1), "others have none"),
         (lambda passages: passages.pop(0), "'episodic' is missing"),
         (lambda passages: passages.clear(), "'episodic' is missing"),
@@ -181,7 +181,7 @@ def test_tokens_that_are_cut_off_are_refused_with_their_line(tmp_path):
     assert len(base64.b64decode(fact["passages"][0]["tokens"])) % 64 == 0
     fact["passages"][0]["tokens"] = "AAAA"
     (tmp_path / "cut.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in (header, fact, *rest)))
-    with pytest.raises(ValidationError, match="line 2: tokens: have 3 bytes, which is no multiple of 64"):
+    with pytest.raises(ValidationError, match="line 2: tokens: have 3 bytes, which is not a multiple of 64"):
         AgentMemory.import_(tmp_path / "cut.jsonl", into=tmp_path / "store")
     assert not (tmp_path / "store").exists()
 

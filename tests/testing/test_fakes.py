@@ -103,7 +103,7 @@ def test_a_scripted_model_raises_the_exceptions_of_its_script():
 
 
 def test_a_scripted_model_whose_script_is_over_says_so():
-    with pytest.raises(LanguageModelError, match="over"):
+    with pytest.raises(LanguageModelError, match="no answer left"):
         ScriptedLanguageModel([]).generate("", "", Answer)
 
 

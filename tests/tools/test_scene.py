@@ -157,4 +157,4 @@ def test_a_memory_without_scenes_says_so():
 
     output = LocalToolbox(ToolContext(memory=Other(), root=ROOT)).call("scene", {"chat_length": 5})
     assert output.artifact["error_type"] == "ConfigurationError"
-    assert output.artifact["message"].startswith("Other does not tell scenes: give an AgentMemory")
+    assert output.artifact["message"].startswith("Other has no scenes: give an AgentMemory")

@@ -33,7 +33,7 @@ def test_the_limits_are_the_hosts(clock):
 def test_what_the_host_holds_back_is_not_stored(clock):
     with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, before_store=lambda record: None) as memory:
         answer = LocalToolbox(ToolContext(memory=memory, root="c1")).call("memory_store", {"content": "x"}).artifact
-        assert answer["message"] == "before_store has held this back; nothing was stored"
+        assert answer["message"] == "before_store rejected this; nothing was stored"
         assert memory.list("c1").memories == ()
 
 

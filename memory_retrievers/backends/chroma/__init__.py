@@ -88,11 +88,11 @@ class ProjectedVectorIndex(ExactVectorIndex):
             with self._feeder.waited_for() as is_ours:
                 generation = self._ledger.outbox.state().generation
                 if generation is not None and not is_ours:
-                    notes.append("another process uses the vector projection: it was not looked at, call verify there")
+                    notes.append("another process uses the Chroma index: it was not looked at, call verify there")
                 elif generation is not None and (self._feeder.ready or self._projection.open(generation)):
                     passages = self._compare(problems)
         except BackendError as error:
-            problems.add([f"the vector projection cannot be read ({error}): rebuild('dense') makes it anew"])
+            problems.add([f"the Chroma index cannot be read ({error}): rebuild('dense') repairs it"])
         return VerificationReport(projected=passages, problems=problems.listed(), notes=tuple(notes))
 
     def _compare(self, problems: Problems) -> int:
@@ -104,7 +104,7 @@ class ProjectedVectorIndex(ExactVectorIndex):
         stored = self._projection.ids()
         for start in range(0, len(stored), BATCH):
             strangers = outbox.missing(stored[start : start + BATCH])
-            problems.add(f"the vector projection holds passage {id}, which is not in the store" for id in strangers)  # noqa: A001
+            problems.add(f"the Chroma index holds passage {id}, which is not in the store" for id in strangers)  # noqa: A001
         return passages
 
     def rebuild(self) -> None:
@@ -147,7 +147,7 @@ class ProjectedVectorIndex(ExactVectorIndex):
         try:
             seen = self._nearest(vector, selection, limit, waiting=waiting)
         except BackendError as error:
-            _logger.warning("the vector projection failed, and this search is exact: %s", error)
+            _logger.warning("Chroma failed, so this search compares all vectors instead: %s", error)
             self._feeder.distrust(error)
             return None
         if len(seen) < limit and len(seen) < self._ledger.size(selection, at_most=limit):
@@ -238,7 +238,7 @@ class Feeder:
                     return
             except BackendError as error:
                 self.distrust(error)
-                _logger.warning("the vector projection is not used for now, searches stay exact: %s", error)
+                _logger.warning("the Chroma index is not used for now, searches compare all vectors instead: %s", error)
                 return
             self._thread = threading.Thread(target=self.attempt, name="memory-retrievers-feeder", daemon=True)
             self._thread.start()
@@ -279,8 +279,8 @@ class Feeder:
         with self._undisturbed(), self._outbox.turn():
             if not self._hold():
                 raise StoreLockedError(
-                    "another process uses the vector projection of this store: call purge there, or end it first (see "
-                    "`memory-retrievers doctor`); no byte was erased"
+                    "another process uses the Chroma index of this store: call purge there, or end it first (see "
+                    "`memory-retrievers doctor`); nothing was erased"
                 )
             self._generation = None
             try:
@@ -299,7 +299,7 @@ class Feeder:
                 if self.ready and len(self._outbox.waiting(at_most=LAST_BATCHES * BATCH)) <= LAST_BATCHES * BATCH:
                     self._feed(self._generation, to_the_end=True)
             except BackendError as error:
-                _logger.warning("the vector projection could not be fed on closing and will be later: %s", error)
+                _logger.warning("the Chroma index could not be updated on closing and will be later: %s", error)
             self._generation = None
             self._projection.close()
             self._let_go()
@@ -338,7 +338,7 @@ class Feeder:
         try:
             self.catch_up()
         except BackendError as error:
-            _logger.warning("the vector projection is not used for now, searches stay exact: %s", error)
+            _logger.warning("the Chroma index is not used for now, searches compare all vectors instead: %s", error)
 
     def _prepare(self) -> None:
         self._projection.close()
@@ -351,7 +351,7 @@ class Feeder:
             generation = self._begun_anew(instead_of=generation)
             self._feed(generation)
             if not self._matches(generation):
-                raise IndexOutOfStepError("the vector projection does not hold what it was given")
+                raise IndexOutOfStepError("the Chroma index does not contain what was written to it")
         self._generation, self._suspect = generation, False
 
     def _opened(self, generation: str | None) -> str | None:
@@ -361,7 +361,7 @@ class Feeder:
         try:
             return generation if self._projection.open(generation) else None
         except IndexOutOfStepError as error:
-            _logger.warning("the vector projection is damaged and is made anew: %s", error)
+            _logger.warning("the Chroma index is damaged and will be rebuilt: %s", error)
             return None
 
     def _begun_anew(self, *, instead_of: str | None) -> str:
@@ -386,7 +386,7 @@ class Feeder:
                 if batch is None:
                     return  # another process has fed it
                 if batch.generation != generation:
-                    raise _BegunAnewError("another process has begun the vector projection anew")
+                    raise _BegunAnewError("another process has begun to rebuild the Chroma index")
                 self._put(batch.put)
                 self._projection.remove(batch.remove)
                 self._outbox.acknowledge(batch)

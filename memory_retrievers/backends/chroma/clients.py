@@ -103,7 +103,7 @@ def opened_collection(name: str, *, path: Path | None = None, url: str | None = 
             such collection.
     """
     if (path is None) == (url is None):
-        raise ConfigurationError("where is the Chroma collection: give either its directory or the address of a server")
+        raise ConfigurationError("give either the directory of the Chroma collection or the address of its server")
     client = _client_of(path, str(url))
     try:
         yield _found(client, name, place=str(path or url))
@@ -124,9 +124,9 @@ def close_client(client: ClientAPI) -> None:
 def _client_of(path: Path | None, url: str) -> ClientAPI:
     """A client of a directory, or of a server where there is none."""
     if path is None and not _is_address(url):
-        raise ConfigurationError(f"{url!r} is no address of a Chroma server: give one like http://localhost:8000")
+        raise ConfigurationError(f"{url!r} is not the address of a Chroma server: give one like http://localhost:8000")
     if path is not None and not (path / CHROMA_FILE).is_file():
-        raise ConfigurationError(f"there is no Chroma store at {path}: name the directory that holds {CHROMA_FILE}")
+        raise ConfigurationError(f"there is no Chroma store at {path}: name the directory that contains {CHROMA_FILE}")
     keep_to_this_machine()
     import chromadb
     from chromadb.config import Settings

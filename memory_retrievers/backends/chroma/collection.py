@@ -147,7 +147,7 @@ class ChromaProjection:
             columns = (found["metadatas"] or [], found["documents"] or [], _rows(found["embeddings"]))
             stored = dict(zip(found["ids"], zip(*columns, strict=True), strict=True))
         return [
-            f"passage {passage.id} in scope {passage.scope!r} {problem} in the vector projection"
+            f"passage {passage.id} in scope {passage.scope!r} {problem} in the Chroma index"
             for passage in passages
             if (problem := _problem(passage, stored.get(_id(passage.id))))
         ]
@@ -170,8 +170,8 @@ class ChromaProjection:
             self._drop(generation)
             if every_byte:
                 raise BackendError(
-                    f"another Chroma client in this process has {self._directory} open, so its files cannot go: "
-                    "close that client and do this again"
+                    f"another Chroma client in this process has {self._directory} open, so its files cannot be "
+                    "deleted: close that client and try again"
                 )
             return
         with self._wrapped("destroy"):
@@ -214,7 +214,7 @@ class ChromaProjection:
 
     def _opened(self) -> Collection:
         if self._collection is None:
-            raise BackendError("the vector projection is closed")
+            raise BackendError("the Chroma index is closed")
         return self._collection
 
     def _name(self, generation: str) -> str:
@@ -247,7 +247,7 @@ class ChromaProjection:
         problem = f"Chroma failed ({type(error).__name__}: {error})"
         if (isinstance(error, OSError) and is_full(error)) or _FULL in str(error):
             return DiskFullError(
-                f"no space is left for the vector projection: {problem}. Make room where it is, and try again"
+                f"no space is left for the Chroma index: {problem}. Make room where it is, and try again"
             )
         if self._given_client is None or isinstance(error, InternalError | NotFoundError):
             return IndexOutOfStepError(problem)
@@ -276,7 +276,7 @@ def _id(passage: int) -> str:
 
 def _number(id: str) -> int:
     if not (id.startswith("p") and id[1:].isdecimal()):
-        raise IndexOutOfStepError("the Chroma collection holds a row that is not ours")
+        raise IndexOutOfStepError("the Chroma collection has a row that was not written from here")
     return int(id[1:])
 
 

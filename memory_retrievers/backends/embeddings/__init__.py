@@ -183,13 +183,13 @@ class _CheckedEmbedder:
         except Exception as error:
             raise self._unusable(index, "is not made of numbers") from error
         if vector.ndim != 1 or not vector.size:
-            raise self._unusable(index, f"has the shape {vector.shape}, which is no row of numbers")
+            raise self._unusable(index, f"has the shape {vector.shape}, which is not a row of numbers")
         self._check_dimension(vector.size, index)
         length = math.sqrt(vector @ vector)
         if not math.isfinite(length):
             raise self._unusable(index, "has NaN or infinity in it")
         if not length:
-            raise ZeroVectorError(str(self._unusable(index, "is zero and so points nowhere")))
+            raise ZeroVectorError(str(self._unusable(index, "is zero and so has no direction")))
         return (vector / length).astype(np.float32)
 
     def _check_dimension(self, dimension: int, index: int) -> None:

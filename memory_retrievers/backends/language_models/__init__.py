@@ -127,7 +127,7 @@ def adapt(model: AnyLanguageModel) -> LanguageModel:
     if callable(generate := getattr(model, "generate", None)):
         return CheckedLanguageModel(generate, generate, name=name)
     raise ConfigurationError(
-        f"{name} is no language model: give a LangChain chat model, a LlamaIndex LLM, or an object "
+        f"{name} is not a language model: give a LangChain chat model, a LlamaIndex LLM, or an object "
         "with generate(system, user, schema)"
     )
 
@@ -148,7 +148,7 @@ class _ChatCompletions:
                 "with @ and / of a password as %40 and %2F, and no space"
             )
         if key is not None and given.userinfo:
-            raise ConfigurationError("give a key, or a name and a password in the address: they share one header")
+            raise ConfigurationError("give either a key or a name and a password in the address: they share one header")
         # what messages and the log of httpx show has no password
         self._url = f"{str(given.copy_with(userinfo=b'')).rstrip('/')}/chat/completions"
         self._model = model
@@ -193,9 +193,9 @@ def openai_compatible(address: str, *, model: str, key: str | None = None) -> Ch
     """
     if not address.startswith(("http://", "https://")) or not model:
         raise ConfigurationError(
-            "a language model on a server is an address and a name: http://127.0.0.1:11434/v1#name"
+            "give a language model on a server as its address, # and its name: http://127.0.0.1:11434/v1#name"
         )
     if key is not None and not (key.isascii() and key.isprintable()):
-        raise ConfigurationError("the key of a language model is printable ASCII")
+        raise ConfigurationError("the key of a language model must be printable ASCII")
     asks = _ChatCompletions(address, model=model, key=key)
     return CheckedLanguageModel(asks.structured, asks.plain, name=model)

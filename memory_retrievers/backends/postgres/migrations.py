@@ -95,7 +95,7 @@ def require_current(connection: Connection) -> None:
     version = version_of(connection)
     _refuse_newer(version)
     if not version:
-        raise ConfigurationError("there is no memory store in this database to look into")
+        raise ConfigurationError("there is no memory store in this database, and read_only=True creates none")
     if version < len(MIGRATIONS):
         raise ConfigurationError(
             f"the database was written by an older version of memory-retrievers (schema {version}, this one reads "

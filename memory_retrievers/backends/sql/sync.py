@@ -41,7 +41,7 @@ class SQLOutbox(Part):
         """Hold the exclusive right, across processes, to feed a projection: for one batch, or a restart."""
         with self.database.alone("feeding", waits=True) as is_alone:
             if not is_alone:
-                raise BackendError("another process feeds the vector projection for too long: try again later")
+                raise BackendError("another process is still updating the Chroma index: try again later")
             yield
 
     def begin(self, generation: str | None) -> None:

@@ -54,8 +54,8 @@ def check_collection(collection: Collection, *, writable: bool) -> None:
     methods = [getattr(collection, name, None) for name in needed]
     if not all(map(callable, methods)) or not hasattr(collection, "id") or not hasattr(collection, "name"):
         raise ConfigurationError(
-            f"{type(collection).__qualname__} is no Chroma collection: give what client.get_collection(...) returns, a "
-            "LangChain Chroma, or a LlamaIndex ChromaVectorStore"
+            f"{type(collection).__qualname__} is not a Chroma collection: give what client.get_collection(...) gives, "
+            "a LangChain Chroma, or a LlamaIndex ChromaVectorStore"
         )
     if any(map(inspect.iscoroutinefunction, methods)):
         raise ConfigurationError("the collection is of an asynchronous client: get it from chromadb.HttpClient(...)")
@@ -203,7 +203,7 @@ def collection_in(given: AnyCollection) -> Collection:
         return cast("Collection", getattr(given, "_collection", given))
     except ValueError as error:
         raise ConfigurationError(
-            f"this {type(given).__qualname__} has no collection any more: make it anew, with the name of one that "
+            f"this {type(given).__qualname__} no longer has a collection: create it again with the name of one that "
             "exists"
         ) from error
 

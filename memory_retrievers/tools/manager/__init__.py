@@ -301,7 +301,7 @@ class MemoryManager:
 
         def all_admitted(memories: list[AnyMemory]) -> None:
             if len(memories) < len(drafts):
-                raise ValidationError("before_store has held this back; nothing was stored")
+                raise ValidationError("before_store rejected this; nothing was stored")
 
         stored = self._writing().put(
             [self._timed(draft) for draft in drafts],

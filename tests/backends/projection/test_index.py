@@ -524,7 +524,7 @@ def test_of_two_that_begin_one_feeds_and_the_other_answers_exactly_and_takes_ove
         assert index.search(vector, selection, limit=5) == expected
     assert [each.created for each in projections] == [1, 0]
     assert [each.searches > 0 for each in projections] == [True, False]
-    with pytest.raises(StoreLockedError, match="another process uses the vector projection"):
+    with pytest.raises(StoreLockedError, match="another process uses the Chroma index"):
         second.purge()
     (note,) = second.verify().notes
     assert "another process uses" in note
@@ -600,5 +600,5 @@ def test_rebuilding_beside_one_who_never_ends_to_rebuild_is_given_up(both, monke
         second.rebuild()
 
     monkeypatch.setattr(projections[0], "put", put_beside_another)
-    with pytest.raises(BackendError, match="begun the vector projection anew"):
+    with pytest.raises(BackendError, match="begun to rebuild the Chroma index"):
         first.rebuild()

@@ -86,7 +86,7 @@ def test_a_store_that_has_lost_its_collection_says_so(client, adopt):
 
 @pytest.mark.parametrize("thing", [None, "documents", object(), HashEmbedder(), Chroma, ["r0"]])
 def test_what_is_neither_is_refused_with_what_is_taken(collection, adopt, thing):
-    taken = r"no Chroma collection: give what client\.get_collection\(\.\.\.\) returns, a LangChain Chroma, or a Llama"
+    taken = r"not a Chroma collection: give what client\.get_collection\(\.\.\.\) gives, a LangChain Chroma, or a Llama"
     with pytest.raises(ConfigurationError, match=taken):
         adopt(thing)
     with pytest.raises(ConfigurationError, match=taken):

@@ -215,7 +215,7 @@ def test_bad_input_is_refused_with_what_to_do(collection, adopt, tmp_path, case)
 
 @pytest.mark.parametrize("thing", [None, "documents", object(), HashEmbedder()])
 def test_what_is_no_collection_is_refused(adopt, thing):
-    with pytest.raises(ConfigurationError, match=r"no Chroma collection: give what client.get_collection"):
+    with pytest.raises(ConfigurationError, match=r"not a Chroma collection: give what client.get_collection"):
         adopt(thing)
 
 

@@ -147,7 +147,7 @@ def test_what_is_held_back_is_an_error_and_nothing_is_stored(clock, draft):
     with AgentMemory.in_memory(
         embedder=HashEmbedder(), clock=clock, before_store=lambda record: None if "secret" in record.fact else record
     ) as memory:
-        with pytest.raises(ValidationError, match="held this back"):
+        with pytest.raises(ValidationError, match="rejected this"):
             memory.manager.add([draft("tea"), draft("secret")])
         assert memory.manager.count(WHERE) == 0
 
