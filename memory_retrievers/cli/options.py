@@ -177,7 +177,7 @@ def _made_at(path: str, *, option: str) -> object:
     try:
         made: object = found()  # type: ignore[operator]  # it can be called without arguments
     except Exception as error:
-        raise ConfigurationError(f"{where}: making it failed: {type(error).__name__}: {error}") from error
+        raise ConfigurationError(f"{where}: it failed when it was called: {type(error).__name__}: {error}") from error
     return made
 
 
@@ -236,9 +236,9 @@ def _changed_by(file: Path, settings: Mapping[str, BaseModel]) -> dict[str, Base
         kind = "JSON" if file.suffix == ".json" else "TOML"
         raise ConfigurationError(f"the settings {file} cannot be read as {kind}: {error}") from error
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise ConfigurationError(f"{file} has settings that stand in no table: write [retrieval], and then them")
+        raise ConfigurationError(f"{file} has settings outside a table: write [retrieval] above them")
     if unknown := sorted(tables.keys() - settings):
-        raise ConfigurationError(f"{file} has a table {unknown[0]!r}; there are {', '.join(settings)}")
+        raise ConfigurationError(f"{file} has an unknown table {unknown[0]!r}; one of: {', '.join(settings)}")
     changed: dict[str, BaseModel] = {}
     for table, given in tables.items():
         own = settings[table]

@@ -76,13 +76,18 @@ def _not_blank(value: str) -> str:
 
 
 def short(value: str) -> str:
-    """Refuse an id, a name or a role with too many bytes for an index, or a NUL, at which SQLite ends texts in JSON."""
-    if "\0" in value:
-        raise ValueError("must not have a NUL character")
+    """Refuse an id, a name or a role that no index takes, since it has too many bytes."""
     if len(value.encode()) > MAX_ID_BYTES:
         raise ValueError(
             f"must have at most {MAX_ID_BYTES} bytes in UTF-8, not {len(value.encode())}: use a shorter one"
         )
+    return value
+
+
+def without_nul(value: str) -> str:
+    """Refuse an id with a NUL, at which SQLite ends a text of a JSON list: nothing would be found by it."""
+    if "\0" in value:
+        raise ValueError("must not have a NUL character")
     return value
 
 
@@ -176,6 +181,7 @@ ShortText = Annotated[
     AfterValidator(_not_blank),
     AfterValidator(short),
 ]
+Id = Annotated[ShortText, AfterValidator(without_nul)]
 DistinctTexts = Annotated[tuple[Text, ...], AfterValidator(_stripped_and_distinct)]
 UnitInterval = Annotated[float, BeforeValidator(_clamp_to_unit), Field(ge=0, le=1, allow_inf_nan=False)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_json_only)]

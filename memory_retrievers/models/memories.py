@@ -16,6 +16,7 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import (
     Category,
     DistinctTexts,
+    Id,
     Metadata,
     NonBlankText,
     ShortText,
@@ -129,7 +130,7 @@ class MemoryDraft(ValidatedModel, Value):
     """
 
     scope: str
-    id: ShortText | None = None
+    id: Id | None = None
     created_at: UTCDateTime | None = None
     updated_at: UTCDateTime | None = None
     expires_at: UTCDateTime | None = None
@@ -247,7 +248,7 @@ class SemanticDraft(MemoryDraft):
 class _Stored(MemoryDraft):
     """What every stored memory has."""
 
-    id: ShortText
+    id: Id
     created_at: UTCDateTime
     updated_at: UTCDateTime
 

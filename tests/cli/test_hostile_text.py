@@ -28,6 +28,7 @@ NEVER_PRINTED = (
     *map(chr, (*range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF, 0xE0001, *range(0xE0020, 0xE0080), 0xE0100)),
 )
 HOSTILE = "Ruth" + "".join(NEVER_PRINTED) + "keeps bees"
+ID = HOSTILE.replace("\0", "")  # an id has none
 FAMILY = "\N{MAN}\u200d\N{WOMAN}\u200d\N{GIRL}"
 texts = st.lists(st.sampled_from(NEVER_PRINTED) | st.characters(exclude_categories=()), max_size=12).map("".join)
 
@@ -39,19 +40,19 @@ def store(tmp_path_factory):
     with AgentMemory.open(path, embedder=HashEmbedder()) as memory:
         memory.remember_episode(
             scope=SCOPE,
-            id=HOSTILE,
+            id=ID,
             title=HOSTILE,
             summary=HOSTILE,
             messages=[Message(role=HOSTILE, content=HOSTILE)],
             metadata={HOSTILE: [HOSTILE]},
             surprise=1.0,
         )
-        memory.remember_fact(scope=SCOPE, id=f"f{HOSTILE}", fact=HOSTILE, keywords=[HOSTILE], tags=[HOSTILE])
+        memory.remember_fact(scope=SCOPE, id=f"f{ID}", fact=HOSTILE, keywords=[HOSTILE], tags=[HOSTILE])
     return path
 
 
 COMMANDS = {
-    "get": ("get", HOSTILE, "--scope", SCOPE),
+    "get": ("get", ID, "--scope", SCOPE),
     "list": ("list", "--scope", SCOPE),
     "recent": ("recent", "--scope", SCOPE),
     "recent --json": ("recent", "--scope", SCOPE, "--json"),
@@ -63,8 +64,8 @@ COMMANDS = {
     "retrieve --json": ("retrieve", HOSTILE, "--scope", SCOPE, "--json"),
     "retrieve --explain": ("retrieve", HOSTILE, "--scope", SCOPE, "--explain"),
     "retrieve --explain --json": ("retrieve", HOSTILE, "--scope", SCOPE, "--explain", "--json"),
-    "explain-missing": ("explain-missing", HOSTILE, HOSTILE, "--scope", SCOPE),
-    "explain-missing --json": ("explain-missing", HOSTILE, HOSTILE, "--scope", SCOPE, "--json"),
+    "explain-missing": ("explain-missing", ID, HOSTILE, "--scope", SCOPE),
+    "explain-missing --json": ("explain-missing", ID, HOSTILE, "--scope", SCOPE, "--json"),
     "tools call": ("tools", "call", "memory_search", "--scope", SCOPE, "--json", json.dumps({"query": "bees", "response_level": "full"})),
     "tools call, an error": ("tools", "call", "memory_get", "--scope", SCOPE, "--json", json.dumps({"memory_id": HOSTILE + "x"})),
     "get, of another id": ("get", HOSTILE + "x", "--scope", SCOPE),
@@ -136,7 +137,7 @@ def test_a_progress_bar_has_none_either(monkeypatch):
 
 
 def test_json_still_says_the_very_same(store, run):
-    printed = run("get", HOSTILE, "--scope", SCOPE, "--store", store)
+    printed = run("get", ID, "--scope", SCOPE, "--store", store)
     assert json.loads(printed)["summary"] == HOSTILE
     assert json.loads(printed)["metadata"] == {HOSTILE: [HOSTILE]}
 

@@ -108,7 +108,7 @@ def _facts() -> st.SearchStrategy[SemanticMemory]:
 def _shared() -> dict[str, st.SearchStrategy[object]]:
     return {
         "scope": st.just("user/1"),
-        "id": words(),
+        "id": words().filter(lambda text: "\0" not in text),
         "created_at": moments(),
         "updated_at": moments(),
         "expires_at": _optional(moments()),

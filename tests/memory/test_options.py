@@ -229,5 +229,5 @@ def test_what_a_search_is_not_told_is_the_default_that_is_described(memory):
     found = memory.retrieve("bassoon", scope="c")
     assert (len(found.episodic), len(found.semantic)) == (5, 20)
     described = inspect.getdoc(SearchOptions)
-    assert "0 to 100. Default: 5." in described
-    assert "0 to 1,000. Default: 20." in described
+    assert "0 to 100. Default: 5, or" in described
+    assert "0 to 1,000. Default: 20, or" in described

@@ -168,7 +168,7 @@ def test_an_embedder_with_an_id_that_gives_no_unit_vectors_is_told_how_it_is_tak
             return given(np.array(HashEmbedder().embed_query(text)))
 
     with AgentMemory.in_memory(embedder=Plain()) as memory:
-        with pytest.raises(ConfigurationError, match="name it by embedder_id='plain'"):
+        with pytest.raises(ConfigurationError, match="give embedder_id='plain'"):
             memory.remember_fact(scope="c1", fact="Ruth likes coffee")
         assert memory.scopes() == []
     with AgentMemory.in_memory(embedder=Plain(), embedder_id="plain") as memory:

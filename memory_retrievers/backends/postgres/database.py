@@ -21,7 +21,7 @@ from memory_retrievers.backends.postgres import guards, migrations
 from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
-from memory_retrievers.backends.sql.requests import noting
+from memory_retrievers.backends.sql.requests import noting, under_way
 from memory_retrievers.errors import BackendError, ConfigurationError
 from memory_retrievers.settings import POOL_SIZE
 
@@ -199,7 +199,8 @@ class Database(sql.Database):
             self._local.reading, self._local.scopes = connection, frozenset(scopes)
             try:
                 yield connection
-                with noting(connection):
+                request = under_way.get()
+                with contextlib.nullcontext() if request is None else noting(connection, request):
                     connection.commit()
             except BaseException:
                 with contextlib.suppress(psycopg.Error):  # a connection that is lost has undone it by itself

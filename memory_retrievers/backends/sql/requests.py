@@ -117,15 +117,12 @@ class RepeatedRequestError(Exception):
 
 
 @contextmanager
-def noting(connection: Connection) -> Iterator[None]:
-    """Note the request that this context works for, in the transaction of a change, which the block commits.
+def noting(connection: Connection, request: RequestUnderWay) -> Iterator[None]:
+    """Note the request of this context in the transaction of a change, which the block commits.
 
     Raises:
         RepeatedRequestError: Somebody else has done it; the transaction must be undone.
     """
-    if (request := under_way.get()) is None:
-        yield
-        return
     name, value = _PREFIX + request.key, _value(connection, request)
     request.noted = len(request.told)
     if connection.execute(ADD_NOTE, (name, value)).rowcount:

@@ -15,7 +15,7 @@ from memory_retrievers.backends import processes
 from memory_retrievers.backends.files import PRIVATE, Access, new_directory, wider
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.connection import one
-from memory_retrievers.backends.sql.requests import noting
+from memory_retrievers.backends.sql.requests import noting, under_way
 from memory_retrievers.backends.sqlite import connection as connections
 from memory_retrievers.backends.sqlite import schema
 from memory_retrievers.backends.sqlite.attachment import FORK_PAUSE, AttachedFile, make
@@ -98,7 +98,8 @@ class Database(sql.Database):
                     self._local.reading = writer  # what is read now is this transaction's
                     writer.states, writer.unchanged = {}, writer.total_changes
                     yield writer
-                    with noting(writer):
+                    request = under_way.get()
+                    with nullcontext() if request is None else noting(writer, request):
                         writer.execute("COMMIT")
                 except BaseException:
                     if writer.in_transaction:

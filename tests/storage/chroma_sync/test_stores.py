@@ -80,7 +80,7 @@ def test_a_llama_index_store_is_taken_and_followed_with_the_embedder_that_is_giv
 def test_a_store_that_has_lost_its_collection_says_so(client, adopt):
     store = Chroma(collection_name="lost", embedding_function=HashEmbedder(), client=client)
     store.delete_collection()
-    with pytest.raises(ConfigurationError, match="this Chroma has no collection any more"):
+    with pytest.raises(ConfigurationError, match="this Chroma no longer has a collection"):
         adopt(store)
 
 
