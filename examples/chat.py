@@ -42,7 +42,7 @@ def main() -> None:
                 state = agent.invoke({"messages": [{"role": "user", "content": line}]}, config)
             except OpenAIError as error:  # what was said is kept all the same
                 where, why = options.base_url or "OpenAI", str(error).rstrip(".")
-                print(f"-- no answer from {where}: {why}. Start it or correct the address, then try again.")
+                print(f"-- no answer from {where}: {why}. Mend that, then say it again.")
             else:
                 print(state["messages"][-1].text)
 

@@ -68,7 +68,7 @@ class Place:
         """Check that there is a store; looking must not make one."""
         with self.without_its_secret():
             if not is_made(self.address):
-                raise ConfigurationError(f"there is no memory store at {self}: `remember` creates one")
+                raise ConfigurationError(f"there is no memory store at {self}: check --store; `remember` creates one")
 
     def noted_embedder(self) -> str | None:
         """The id of the embedder that the store here was filled with; None if nothing has been, or there is none."""

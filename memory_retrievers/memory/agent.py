@@ -550,7 +550,8 @@ class AgentMemory(BaseMemory):
         Args:
             scope: Whose conversations; exactly this scope.
             messages: At most 100: messages of a result, or the words of messages, complete or with ``…`` for what a
-                block leaves out. Every message of the scope that matches is deleted; words match at any time.
+                block leaves out. Every message of the scope that matches is deleted; words, and messages
+                without a time, match at any time.
 
         Returns:
             How many were deleted, 0 if nobody said this, and which memories may still repeat it.
@@ -682,7 +683,7 @@ class AgentMemory(BaseMemory):
     def scopes(self, within: str | None = None) -> builtins.list[str]:
         """Return the scopes that contain unexpired memories, sorted: all, or ``within`` and those below it.
 
-        :meth:`waiting_scopes` returns those with queued messages only, too; use both to find every user.
+        :meth:`waiting_scopes` returns those with queued messages; use both to find every user.
 
         Raises:
             ValidationError: The scope is malformed.
@@ -743,7 +744,7 @@ class AgentMemory(BaseMemory):
         """Queue messages of a conversation; this is cheap, since no model is called and nothing is embedded.
 
         From now on they are kept, and every search finds them as an open episode. They become part of a finished one
-        when :meth:`process_due` finds that a topic has ended, or with :meth:`flush`.
+        when they are due and :meth:`process_due` finds a border behind them, or with :meth:`flush`.
 
         Args:
             scope: Whose conversation.

@@ -167,7 +167,7 @@ class EpisodicDraft(MemoryDraft):
     Attributes:
         summary: What happened, in a sentence or two; the text that is searched.
         title: A headline; may be empty.
-        messages: The conversation, complete.
+        messages: What was said in it, complete.
         surprise: How unexpected the episode was, 0 to 1 (clamped); from 0.7 on it is a key moment.
         start_at: The first message's time; None takes it from the messages, or ``created_at``.
         end_at: The last message's time; None takes it from the messages, or ``created_at``.

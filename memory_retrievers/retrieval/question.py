@@ -313,7 +313,7 @@ _SMALL_QUESTIONS: Final = frozenset(map(str.strip, _SMALL.split(",")))
 """Questions about nothing that was ever said; any other question is one."""
 
 _SAYS_WHO: Final = re.compile(
-    r", (?:(?:this is|it['’]s|hier ist) )?[A-ZÀ-Þ][^\W\d_]+ (?:here|speaking|hier|ici|aquí)(?: again| wieder)?[.! ]*$"
+    r", (?:(?:this is|it['’]s|hier ist) )?[A-ZÀ-Þ][^\W\d_]+ (?:here|speaking|hier|ici|aquí)[.! ]*$"
 )
 """Who greets and says who it is: "Hello, Jonah here!"; a question for somebody is none."""
 

@@ -330,7 +330,7 @@ class Guard:
         if origin is None or origin in self._settings.allowed_origins:
             return
         if _parsed("Origin", origin).netloc.lower() != host.lower() or not host:
-            raise HTTPError(403, "Forbidden", "this Origin is not allowed: give it as --allow-origin")
+            raise HTTPError(403, "Forbidden", "this Origin is not allowed: add it to those that the server allows")
 
     def _is_ours(self, name: str) -> bool:
         if name in {"localhost", self._settings.host.lower(), *map(str.lower, self._settings.allowed_hosts)}:

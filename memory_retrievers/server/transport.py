@@ -48,10 +48,7 @@ def failure_of(answer: httpx.Response) -> MemoryRetrieversError:
     except (ValueError, RecursionError):
         sent = None
     if not isinstance(sent, dict) or sent.get("error") is not True:
-        message = (
-            f"what answers there is not a memory server, or a proxy before one: its status is {answer.status_code}"
-        )
-        return BackendError(message)
+        return BackendError(f"not a memory server answers there, but a proxy or another: status {answer.status_code}")
     kind = _BY_NAME.get(str(sent.get("error_type"))) or _BY_STATUS.get(answer.status_code, BackendError)
     error = kind(str(sent.get("message", "")))
     details = sent.get("details")

@@ -88,7 +88,7 @@ def test_looking_into_a_store_that_is_not_there_says_so_and_makes_none(tmp_path,
 
     for name in ("missing", "empty", "file"):
         assert refused(*arguments, "--store", tmp_path / name).endswith(
-            f"there is no memory store at {tmp_path / name}: `remember` creates one"
+            f"there is no memory store at {tmp_path / name}: check --store; `remember` creates one"
         )
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "file"]
 

@@ -49,7 +49,7 @@ def test_the_installed_command_refuses_in_one_line(tmp_path):
     )
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: there is no memory store at nowhere: `remember` creates one\n"
+    assert done.stderr == "error: there is no memory store at nowhere: check --store; `remember` creates one\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes end differently there")

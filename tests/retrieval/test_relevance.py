@@ -61,7 +61,7 @@ def found(memory, query, **options):
 SMALL_TALK_ELSEWHERE = """nein danke|vielen Dank!|Guten Abend|ja, das ist gut|bis morgen|sí, por favor|muchas gracias|vale
 heyyy there|lol ok thx|k thanks|thanks sooo much|merci bcp|Ouch.|Bravo !|Danke, schönes Wochenende!|jaja vale|noted, thx
 Good evening, Jonah here!|Hi, this is Anna speaking|Hallo, Jonas hier|whats up|hows it going?|thats great, thanks
-Danke dir, bis später|mach's gut!|Kein Problem.|no worries|Hi, Rhea here again!|Hallo, Jonas hier wieder
+Danke dir, bis später|mach's gut!|Kein Problem.|no worries
 buenas noches|muy bien|oui, s'il te plaît|d'accord|non merci|à bientôt|c'est parfait|好的，谢谢！|早上好|明白了|はい、わかりました"""
 
 
