@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from weakref import WeakValueDictionary
 
-from memory_retrievers.errors import ConfigurationError
+from memory_retrievers.errors import ConfigurationError, MemoryRetrieversError
 from memory_retrievers.ingestion.pipeline import IngestionPipeline, noting
 from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.models.results import MAX_PAGE
@@ -94,7 +94,8 @@ def process_queue(memory: Memory, scope: str, *, process: Process) -> None:
 
 def log_failure(outcome: str, error: Exception) -> None:
     """Say, without any text of it, what a chat goes on without."""
-    _logger.warning("%s, since the memory failed (%s)", outcome, type(error).__name__)
+    failed = "the memory" if isinstance(error, MemoryRetrieversError) else "the memory or a function of yours"
+    _logger.warning("%s, since %s failed (%s)", outcome, failed, type(error).__name__)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from memory_retrievers.ingestion.worker import Process, going_on, process_queue
 from memory_retrievers.llama_index.turns import (
     Latest,
     Scope,
+    Turn,
     TurnRecall,
     Zone,
     checked_scope,
@@ -216,21 +217,24 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
         await asyncio.to_thread(self._stored, messages)
 
     def _recalled(self, messages: list[ChatMessage], session_id: str | None) -> str:
-        scope = scope_of(self.scope)
-        parse_zone(zone_of(self.time_zone))  # one that nobody knows is the host's to mend
+        scope, turn = scope_of(self.scope), last_turn(messages)
+        is_search = self._scene_prompt.format != "scene" and turn is not None and turn.asks
+        zone = parse_zone(zone_of(self.time_zone)) if is_search else None  # an unknown one is the host's to mend
         with going_on("nothing was recalled"):
-            return self._content(messages, scope, session_id)
+            return self._content(messages, scope, session_id, turn, zone)
         return ""
 
-    def _content(self, messages: list[ChatMessage], scope: str, session_id: str | None) -> str:
+    def _content(
+        self, messages: list[ChatMessage], scope: str, session_id: str | None, turn: Turn | None, zone: str | None
+    ) -> str:
         shorter: _Shorter
-        turn, size = last_turn(messages), 0
+        size = 0
         if self._scene_prompt.format == "scene":
             render = partial(self._scene, messages, scope)
             content = render() if turn is None else self._scenes((scope, session_id), turn, lambda _: render())
             shorter = partial(self._shortened_scene, render, content)
         elif turn is not None and turn.asks:
-            retrieved = partial(self._retrieved, scope=scope, in_prompt=spoken(messages))
+            retrieved = partial(self._retrieved, scope=scope, zone=zone, in_prompt=spoken(messages))
             found = self._recall((scope, session_id), turn, retrieved)
             if not (found.semantic or found.episodic):  # so a chat that is reset may ask the same anew
                 self._recall.forget((scope, session_id))
@@ -290,7 +294,14 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
         return None
 
     def _retrieved(
-        self, query: str, *, scope: str, in_prompt: Sequence[Message], limit: int | None = None, record: bool = True
+        self,
+        query: str,
+        *,
+        scope: str,
+        zone: str | None,
+        in_prompt: Sequence[Message],
+        limit: int | None = None,
+        record: bool = True,
     ) -> RetrievalResult:
         return self.memory.retrieve(
             asked_by(self.memory, query, said=in_prompt),
@@ -301,5 +312,5 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
             record=record,
             in_prompt=in_prompt,
             min_relevance=self.min_relevance,
-            time_zone=zone_of(self.time_zone),
+            time_zone=zone,
         )

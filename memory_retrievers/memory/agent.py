@@ -1007,7 +1007,7 @@ class AgentMemory(BaseMemory):
             chat_length: How many messages the chat has, counted as in the events' ``message_ids``.
             present: The names of those who are there.
             pov: The point of view: only what these characters know, and others as they know them; they themselves are
-                not listed as present. Nobody means everybody.
+                not listed as present. Nobody means everybody, as does who knows nothing at all.
             budget: The most tokens; the frame is rendered in any case.
             query: What the chat is about now; if not all events fit, those related to it come first. None, or a
                 blank one, leaves this to ``settings.budget_policy``.
@@ -1021,7 +1021,7 @@ class AgentMemory(BaseMemory):
         parsed, length = scopes.parse(scope), parse_limit("chat_length", chat_length)
         room, there, viewers = parse_limit("budget", budget), _names("present", present), _names("pov", pov)
         with in_our_words():
-            rules = SceneSettings.model_validate(settings or {})
+            rules = SceneSettings.model_validate({} if settings is None else settings)
         # 2. what happened, as far as it is known to whoever looks on, who neither know what others feel since then
         scenes = self._store.ledger.scenes(parsed, now=self._store.now())
         known = known_to(viewers, scenes, characters=self._store.ledger.characters.all(parsed))

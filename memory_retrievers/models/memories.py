@@ -218,7 +218,7 @@ class SemanticDraft(MemoryDraft):
         keywords: Names and nouns that help to find it.
         source_episodic_ids: The episodes it was learned from, distinct.
         valid_at: When it was learned; None means ``created_at``.
-        invalid_at: When it stopped being valid; None means it is valid.
+        invalid_at: When it stops being valid; None means it is valid.
         replaced_by: The id of the fact that replaced it; an earlier version of a fact has the fact's own id.
         last_confirmed_at: When the fact was last stated again; None means never since it became valid.
     """
@@ -248,7 +248,7 @@ class SemanticDraft(MemoryDraft):
 class _Stored(MemoryDraft):
     """What every stored memory has."""
 
-    id: Id
+    id: ShortText
     created_at: UTCDateTime
     updated_at: UTCDateTime
 

@@ -375,7 +375,8 @@ def messages_of(given: Iterable[MessageLike], *, name: str = "messages") -> tupl
 
 def listed_messages(given: Iterable[MessageT], *, name: str, of: str) -> Iterable[MessageT]:
     """Refuse what is no list of messages ``of`` this form: a text, None, a single message with its fields."""
-    if isinstance(given, str | bytes | Mapping | pydantic.BaseModel) or not isinstance(given, Iterable):
+    is_record = getattr(type(given), "__iter__", None) is pydantic.BaseModel.__iter__  # which gives names and values
+    if is_record or isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise ValidationError(f"{name} must be a list of messages or of {of}, not {type(given).__name__}")
     return given
 

@@ -274,7 +274,9 @@ class Guard:
         try:
             await self._let_through(scope, receive, noting_send)
         except (*FAILURES, HTTPError) as error:  # of the store too, which is asked for keys here
-            if not answered:
+            if answered:
+                log_place_of(error)
+            else:
                 await failure(error)(scope, receive, noting_send)
         except asyncio.CancelledError:  # only a server that ends does that, and the work goes on
             if not answered:

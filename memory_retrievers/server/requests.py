@@ -194,7 +194,7 @@ class _Kept:
     media_type: str = ""
     body: bytes = b""
     too_long: bool = False
-    is_noted: bool = False  # the store knows of the request, or did
+    is_noted: bool = False  # the store knows of the request, or did, and of memories that the answer may quote
 
     @property
     def size(self) -> int:
@@ -304,7 +304,7 @@ class Idempotency:
             kept.is_noted = answer is not None
             await (answer or self._app)(scope, receive, keeping_send)
         finally:
-            kept.is_noted |= noted.is_noted
+            kept.is_noted |= noted.is_noted and bool(noted.told)
             under_way.reset(context)
             self._bytes += kept.size
             kept.status = statuses[0] if statuses else None  # only now: until here it is under way

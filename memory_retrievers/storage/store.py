@@ -583,6 +583,8 @@ class MemoryStore:
         moved = [key for key, memory in after.items() if memory is not before[key]]
         if not moved:
             return made
+        if any("\0" in key.id for key in moved):  # stored by an earlier version, and not found among others to compare
+            raise ValidationError("id: must not have a NUL character: store the memory under another id")
         restored = {revision.key for revision in revisions if revision.restores}
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory] | None:

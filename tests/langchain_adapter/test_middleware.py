@@ -958,7 +958,7 @@ async def test_the_guard_notices_a_hook_that_is_run_on_the_event_loop(memory_on_
     middleware = AgentMemoryMiddleware(memory=memory_on_disk, scope="user/bob")
     request = ModelRequest(model=None, messages=[HumanMessage("Bergen?")], state={"messages": []})
     middleware.wrap_model_call(request, lambda asked: asked)
-    assert "nothing was recalled, since the memory failed (BlockingError)" in caplog.messages
+    assert "nothing was recalled, since the memory or a function of yours failed (BlockingError)" in caplog.messages
 
 
 async def test_an_agent_never_holds_up_the_event_loop(memory_on_disk, saying, no_blocking, caplog):

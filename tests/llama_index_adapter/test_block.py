@@ -376,7 +376,24 @@ async def test_a_counter_of_the_host_that_raises_ends_no_chat(memory, picky, cap
     unbounded = LongTermMemoryBlock(memory=memory, scope="user/alice", token_counter=picky, max_tokens=None)
     whole = await shown(unbounded, "How does the nightly import end?")
     assert await unbounded.atruncate(whole, 1) is None
-    assert caplog.messages == ["nothing was recalled, since the memory failed (ValueError)"] * 2
+    assert caplog.messages == ["nothing was recalled, since the memory or a function of yours failed (ValueError)"] * 2
+
+
+async def test_a_time_zone_is_asked_for_once_where_something_is_searched(memory):
+    asked = []
+
+    def zone():
+        asked.append("Europe/Paris")
+        return asked[-1]
+
+    block = LongTermMemoryBlock(memory=memory, scope="user/alice", time_zone=zone)
+    scene = LongTermMemoryBlock(memory=memory, scope="user/alice", time_zone=zone, format="scene")
+    await block.aget([])
+    await block.aget([ChatMessage(role="assistant", content="Lyon?")])
+    await shown(scene, "Lyon?")
+    assert asked == []
+    assert "Lyon" in await shown(block, "Lyon?")
+    assert len(asked) == 1
 
 
 @pytest.fixture
@@ -555,7 +572,7 @@ async def test_a_context_variable_keeps_the_scopes_of_simultaneous_calls_apart(m
 
 async def test_the_guard_notices_a_recall_on_the_event_loop(block, no_blocking, caplog):
     assert block._recalled([user("Lyon?")], "monday") == ""
-    assert caplog.messages == ["nothing was recalled, since the memory failed (BlockingError)"]
+    assert caplog.messages == ["nothing was recalled, since the memory or a function of yours failed (BlockingError)"]
 
 
 async def test_it_does_not_block_the_event_loop(crowded, no_blocking, chat_with, caplog):

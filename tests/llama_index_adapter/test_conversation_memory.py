@@ -382,7 +382,7 @@ def test_a_counter_of_the_host_that_raises_ends_no_chat(memory, picky, caplog):
     chat = ConversationMemory.from_defaults(memory, scope="user/alice", token_counter=picky)
     chat.put(user("How does the nightly import end?"))
     assert chat.get()[1:] == chat.get_all()
-    assert "nothing was recalled, since the memory failed (ValueError)" in caplog.messages
+    assert "nothing was recalled, since the memory or a function of yours failed (ValueError)" in caplog.messages
     assert "secret" not in caplog.text
 
 
@@ -478,7 +478,7 @@ async def test_asynchronously_it_does_the_same(chat, stored):
 
 async def test_the_guard_notices_a_recall_on_the_event_loop(chat, no_blocking, caplog):
     assert chat.get("Lyon?") == []
-    assert "nothing was recalled, since the memory failed (BlockingError)" in caplog.messages
+    assert "nothing was recalled, since the memory or a function of yours failed (BlockingError)" in caplog.messages
 
 
 async def test_it_does_not_block_the_event_loop(chat, no_blocking, caplog):

@@ -269,6 +269,14 @@ def test_a_tilde_is_the_home_directory_wherever_a_place_is_named(tmp_path, monke
     assert list(here.iterdir()) == []
 
 
+def test_a_role_or_a_conversation_with_a_nul_character_is_kept_as_it_was_said(memory):
+    memory.add_messages("user/a", [Message(role="Ru\0th", content="Tea at five")], conversation="c\0d")
+    assert memory.retrieve("tea", scope="user/a").episodic[0].memory.conversation_id == "c\0d"
+    (episode,) = memory.flush("user/a").episodes
+    assert [message.role for message in episode.messages] == ["Ru\0th"]
+    assert memory.transcript("user/a", "c\0d") == list(episode.messages)
+
+
 @pytest.mark.embedded("a database is at no path")
 @pytest.mark.parametrize(
     "name",

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import pytest
 from contracts.samples import NOW
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from memory_retrievers import AgentMemory, EpisodicMemory, Message
 from memory_retrievers.errors import ValidationError
@@ -131,6 +131,17 @@ def test_what_is_no_message_is_named_and_nothing_is_queued(memory, messages, com
         with pytest.raises(ValidationError, match=complaint):
             give()
     assert memory.stats().queued_messages == memory.stats().episodes == 0
+
+
+class Chat(RootModel[list[dict[str, str]]]):
+    def __iter__(self):
+        return iter(self.root)
+
+
+def test_a_model_of_the_host_that_gives_messages_is_a_list_of_them(memory):
+    assert memory.add_messages("user/alice", Chat(SAID)).accepted == 2
+    with pytest.raises(ValidationError, match="messages must be a list of messages"):  # it gives names and values
+        memory.add_messages("user/alice", Message(role="user", content="Hello"))
 
 
 def test_a_mistake_names_the_argument_that_it_is_in(memory):

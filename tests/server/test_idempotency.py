@@ -192,6 +192,8 @@ def test_no_answer_is_given_again_once_the_store_knows_no_more_of_its_request(cl
     told = of_alice(episodes=[{"id": "e9", "summary": "The otter swims in Nice"}])
     for server in (client, other):
         assert "Nice" in server.post("/api/v0/remember", json=told, headers=KEY).text
+    asked = of_alice(**WRITES["add_message"])
+    added = client.post("/api/v0/add_message", json=asked, headers={"Idempotency-Key": "twice"})
     for number in range(100):  # of so many the store keeps the last 20
         said = of_alice(**WRITES["add_message"])
         client.post("/api/v0/add_message", json=said, headers={"Idempotency-Key": f"key {number}"})
@@ -200,6 +202,8 @@ def test_no_answer_is_given_again_once_the_store_knows_no_more_of_its_request(cl
         again = server.post("/api/v0/remember", json=told, headers=KEY)
         assert (error_of(again), "Nice" in again.text) == ((409, "Conflict"), False)
     assert memory.stats("user/alice").episodes == 1
+    quotes_nothing = client.post("/api/v0/add_message", json=asked, headers={"Idempotency-Key": "twice"})
+    assert (quotes_nothing.status_code, quotes_nothing.json()) == (added.status_code, added.json())
 
 
 def test_two_that_ask_at_the_same_moment_for_an_outdated_answer_are_both_refused(client, memory, clock, monkeypatch):

@@ -348,6 +348,18 @@ def test_a_name_as_long_as_a_file_system_takes_serves(exported, filled, tmp_path
     assert (long / "memory.db").is_file()
 
 
+def test_an_id_with_a_nul_of_an_earlier_version_is_imported_read_and_forgotten_and_an_update_of_it_ends(
+    exported, tmp_path
+):
+    exported.write_text(exported.read_text("utf-8").replace('"f1"', '"f\\u0000"'), "utf-8")
+    with imported(exported, tmp_path / "copy") as copy:
+        assert copy.get("f\0", scope="user/a").fact == copy.list("user/a").memories[0].fact
+        with pytest.raises(ValidationError, match="id: must not have a NUL character"):
+            copy.update("f\0", scope="user/a", fact="Zoë likes tea")
+        copy.forget("f\0", scope="user/a")
+        assert copy.list("user/a").memories == ()
+
+
 def test_an_import_into_the_current_directory_opens_what_it_has_made(exported, tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")

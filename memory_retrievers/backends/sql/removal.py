@@ -59,7 +59,7 @@ def read(whole: Whole, *, job: int | None = None) -> Iterator[PendingReview]:
     """Read the reviews of the scopes that belong to a review job, or to none, by scope, oldest first."""
     rows = whole.connection.execute(
         f"""SELECT s.scope, r.query, r.memories, r.created_at FROM scopes s JOIN pending_reviews r ON r.scope_id = s.id
-        WHERE s.id IN ({whole.scopes}) AND {"r.job IS NULL" if job is None else "r.job = :job"}
+        WHERE {f"s.id IN ({whole.scopes}) AND r.job IS NULL" if job is None else "r.job = :job"}
         ORDER BY s.scope, r.created_at, r.id""",
         {**whole.values, "job": job},
     )
