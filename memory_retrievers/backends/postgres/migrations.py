@@ -284,7 +284,8 @@ def problems(connection: sql.Connection, version: int = len(MIGRATIONS)) -> Iter
     made = {name.format(*found.groups()) for each, name in _MADE.items() for found in re.finditer(each, statements)}
     for name in sorted(missing := made - there):
         if f"table {name.rpartition(' of ')[2]}" not in missing:
-            yield f"the {name} is missing or disabled: enable it, or restore the database from a backup"
+            off = " or disabled: enable it, or" if re.match(r"trigger \w+ of|row-level", name) else ":"
+            yield f"the {name} is missing{off} restore the database from a backup"
     if version > 1:  # which brought the guards
         yield from guards.problems(connection)
 
