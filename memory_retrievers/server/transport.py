@@ -48,7 +48,7 @@ def failure_of(answer: httpx.Response) -> MemoryRetrieversError:
     except (ValueError, RecursionError):
         sent = None
     if not isinstance(sent, dict) or sent.get("error") is not True:
-        return BackendError(f"what answers there is another server, or a proxy: its status is {answer.status_code}")
+        return BackendError(f"what answers there is not a memory server, perhaps a proxy: status {answer.status_code}")
     kind = _BY_NAME.get(str(sent.get("error_type"))) or _BY_STATUS.get(answer.status_code, BackendError)
     error = kind(str(sent.get("message", "")))
     details = sent.get("details")

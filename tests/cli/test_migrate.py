@@ -69,7 +69,7 @@ def store(tmp_path_factory, stock):
             [SemanticMemory.new(scope=f"team/{n % 5}", id=f"n{n}", fact=f"Locker {n} is blue ☕") for n in range(MANY)]
         )
         memory.invalidate("n7", scope="team/2")
-        memory.remember_fact(scope=SCOPE, id="a\0b", fact="A NUL\0 and a \x1a", metadata={"big": 2**80})
+        memory.remember_fact(scope=SCOPE, id="a\x1fb", fact="A NUL\0 and a \x1a", metadata={"big": 2**80})
         memory.remember_episode(scope=SCOPE, id="e1", summary="They moved.", messages=[said("We move to Lyon")])
         memory.add_messages(SCOPE, [said("Hello"), said("Hello again")])
         ledger, key = inside(memory).ledger, MemoryKey(scope=SCOPE, id="e1")

@@ -151,7 +151,7 @@ def test_half_of_an_emoji_over_stdio_is_answered(store):
 def test_what_is_no_message_over_stdio_is_answered_and_the_next_one_served(store):
     call = {"jsonrpc": "2.0", "id": 7, "method": "tools/list"}
     malformed = {
-        "no json at all": (-32700, None, "no JSON"),
+        "no json at all": (-32700, None, "not JSON"),
         json.dumps([call]): (-32600, None, "batches"),
         json.dumps(call | {"id": 7.5}): (-32600, None, "the id of a request"),
         json.dumps(call | {"params": "all"}): (-32600, 7, "params"),
