@@ -181,7 +181,7 @@ ShortText = Annotated[
     AfterValidator(_not_blank),
     AfterValidator(short),
 ]
-Id = Annotated[ShortText, AfterValidator(without_nul)]
+NewId = Annotated[ShortText, AfterValidator(without_nul)]  # earlier versions stored others, which stay readable
 DistinctTexts = Annotated[tuple[Text, ...], AfterValidator(_stripped_and_distinct)]
 UnitInterval = Annotated[float, BeforeValidator(_clamp_to_unit), Field(ge=0, le=1, allow_inf_nan=False)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_json_only)]

@@ -16,8 +16,8 @@ from memory_retrievers.errors import ValidationError
 from memory_retrievers.models.fields import (
     Category,
     DistinctTexts,
-    Id,
     Metadata,
+    NewId,
     NonBlankText,
     ShortText,
     Text,
@@ -130,7 +130,7 @@ class MemoryDraft(ValidatedModel, Value):
     """
 
     scope: str
-    id: Id | None = None
+    id: NewId | None = None
     created_at: UTCDateTime | None = None
     updated_at: UTCDateTime | None = None
     expires_at: UTCDateTime | None = None
