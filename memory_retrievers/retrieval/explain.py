@@ -132,18 +132,18 @@ def _not_a_candidate(evidence: Evidence, depth: int) -> Reason:
 
 def _after_search(memory: ExplainedMemory, trace: Trace) -> Reason:
     final, limit = trace.rankings[Kind(memory.kind)].final, trace.plan.limits[Kind(memory.kind)]
-    place = f"place {memory.rank} of {len(final)}"
+    rank = f"rank {memory.rank} of {len(final)}"
     if memory.rank <= limit:
         asked = f"the best {trace.plan.request.limit} of both kinds together were asked for"
-        return Outcome.JOINT_LIMIT, f"It comes to {place} of its kind, with {memory.score:.4f}; {asked}."
+        return Outcome.JOINT_LIMIT, f"It has {rank} of its kind, with {memory.score:.4f}; {asked}."
     wanted = f"the best {limit} were asked for, and the last of them has {final[:limit][-1].score:.4f}"
     if memory.rank_before_forgetting <= limit:
-        brought = f"its retrievability of {memory.retrievability:.4f} brings it from place"
-        places = f"{memory.rank_before_forgetting} to {place}, with {memory.score:.4f}"
-        return Outcome.FORGOTTEN, f"It is half forgotten: {brought} {places}; {wanted}."
+        brought = f"its retrievability of {memory.retrievability:.4f} brings it from rank"
+        ranks = f"{memory.rank_before_forgetting} to {rank}, with {memory.score:.4f}"
+        return Outcome.FORGOTTEN, f"It is half forgotten: {brought} {ranks}; {wanted}."
     is_repeated = any(stage.name == REPETITION and stage.score for stage in memory.stages)
     again = ", since a newer one repeats its best message" if is_repeated else ""
-    return Outcome.RANKED_TOO_LOW, f"It comes to {place}, with {memory.score:.4f}{again}; {wanted}."
+    return Outcome.RANKED_TOO_LOW, f"It has {rank}, with {memory.score:.4f}{again}; {wanted}."
 
 
 def _invalid(memory: AnyMemory, as_of: datetime | None) -> Reason:
@@ -210,7 +210,7 @@ def explain_missing(
     if explained is None:
         outcome = _not_a_candidate(evidence, settings.candidate_depth)
     elif row in trace.returned[memory.kind]:
-        outcome = Outcome.RETURNED, f"It is returned, at place {explained.rank} of its kind."
+        outcome = Outcome.RETURNED, f"It is returned, at rank {explained.rank} of its kind."
     else:
         outcome = _after_search(explained, trace)
     absence = _absence(memory, request, outcome)

@@ -39,7 +39,7 @@ class StageScore:
 
     Attributes:
         name: The stage, as in ``Explanation.stages``.
-        rank: Its place by that among all that compete, from 1; None if it gave nothing.
+        rank: Its rank by that among all that compete, from 1; None if it gave nothing.
         score: What it gave; 0 is nothing.
     """
 
@@ -59,14 +59,14 @@ class ExplainedMemory:
         text: A fact as it is; an episode's title, or its summary if it has none.
         cosine: How near its nearest passage is to what was embedded of the question.
         words: The terms of the question that stand in it, in the order of the question.
-        dense_rank: Its place by nearness, from 1; None if it was not among the candidates.
-        bm25_rank: Its place by words, from 1; None likewise, and if it shares no word.
+        dense_rank: Its rank by cosine, from 1; None if it was not among the candidates.
+        bm25_rank: Its rank by BM25, from 1; None likewise, and if it shares no word.
         stages: What each list and each boost gave it.
         fused_score: What they add up to.
-        rank_before_forgetting: Its place among its kind by that, from 1.
+        rank_before_forgetting: Its rank among its kind by that, from 1.
         score_before_forgetting: The same on the scale of scores, at most 1.
         retrievability: How well it is remembered, 0 to 1; 1 for facts.
-        rank: Its place among its kind in the end, from 1, also where no more than the first few were asked for.
+        rank: Its final rank among its kind, from 1, also where no more than the first few were asked for.
         score: Its final score, in (0, 1].
         is_open: Whether it is an episode that is still open, which nothing is forgotten of.
     """
@@ -98,16 +98,16 @@ class ExplainedMemory:
         return "\n".join((f"{one_line(self.text)} ({self.kind} {one_line(self.id)}{still_open})", *self._lines()))
 
     def _lines(self) -> Iterator[str]:
-        near = "not among the candidates" if self.dense_rank is None else f"place {self.dense_rank}"
-        by_words = "" if self.bm25_rank is None else f", place {self.bm25_rank}"
-        yield f"  nearness: {near}, cosine {self.cosine:.3f}"
+        by_cosine = "not among the candidates" if self.dense_rank is None else f"rank {self.dense_rank}"
+        by_words = "" if self.bm25_rank is None else f", rank {self.bm25_rank}"
+        yield f"  cosine: {self.cosine:.3f}, {by_cosine}"
         yield f"  words: {', '.join(self.words) or 'none'}{by_words}"
         for stage in self.stages:
-            place = "" if stage.rank is None else f", place {stage.rank}"
-            yield f"  {stage.name}: {stage.score:.4f}{place}"
-        yield f"  before forgetting: {self.score_before_forgetting:.4f}, place {self.rank_before_forgetting}"
+            rank = "" if stage.rank is None else f", rank {stage.rank}"
+            yield f"  {stage.name}: {stage.score:.4f}{rank}"
+        yield f"  before forgetting: {self.score_before_forgetting:.4f}, rank {self.rank_before_forgetting}"
         yield f"  retrievability: {self.retrievability:.4f}"
-        yield f"  in the end: {self.score:.4f}, place {self.rank}"
+        yield f"  final score: {self.score:.4f}, rank {self.rank}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,7 @@ class ExplainedAbsence:
         reason: The same in a sentence.
         cosine: How near its nearest passage is to the question; None if it was dropped before that mattered.
         words: The terms of the question that stand in it; empty likewise.
-        memory: Its place and score by every stage; None if it did not compete.
+        memory: Its rank and score at every stage; None if it did not compete.
     """
 
     id: str

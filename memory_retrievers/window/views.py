@@ -405,16 +405,16 @@ def stages_shape(memory: ExplainedMemory | None) -> list[JsonObject]:
     if memory is None:
         return []
     words = ", ".join(memory.words)
-    stages: list[tuple[str, float, str]] = [("cosine", memory.cosine, _place(memory.dense_rank))]
-    stages += [(stage.name, stage.score, _place(stage.rank)) for stage in memory.stages]
+    stages: list[tuple[str, float, str]] = [("cosine", memory.cosine, _ranked(memory.dense_rank))]
+    stages += [(stage.name, stage.score, _ranked(stage.rank)) for stage in memory.stages]
     stages += [
         ("fused", memory.fused_score, f"words in common: {words}" if words else "no word in common"),
-        ("before forgetting", memory.score_before_forgetting, _place(memory.rank_before_forgetting)),
+        ("before forgetting", memory.score_before_forgetting, _ranked(memory.rank_before_forgetting)),
         ("retrievability", memory.retrievability, ""),
-        ("score", memory.score, _place(memory.rank)),
+        ("score", memory.score, _ranked(memory.rank)),
     ]
     return [{"name": name, "value": round(value, _DECIMALS), "note": note} for name, value, note in stages]
 
 
-def _place(rank: int | None) -> str:
-    return "not among the candidates" if rank is None else f"place {rank}"
+def _ranked(rank: int | None) -> str:
+    return "not among the candidates" if rank is None else f"rank {rank}"

@@ -123,8 +123,8 @@ def test_explain_prints_every_hit_with_rank_and_score_at_every_stage(demo, retri
     with AgentMemory.open(demo[0]) as memory:
         explained = memory.explain("E-4071", scope=SCOPE, episodic_limit=4, semantic_limit=2)
     assert output == f"{explained.to_text()}\n"
-    assert [line.strip() for line in output.splitlines() if "in the end" in line] == [
-        f"in the end: {each['score']:.4f}, place {each['rank']}" for each in (*raw["semantic"], *raw["episodic"])
+    assert [line.strip() for line in output.splitlines() if "final score" in line] == [
+        f"final score: {each['score']:.4f}, rank {each['rank']}" for each in (*raw["semantic"], *raw["episodic"])
     ]
     assert raw["semantic"][0]["words"] == ["e-4071", "e", "4071"]
 
@@ -144,7 +144,7 @@ class TestExplainMissing:
     def test_tells_the_stage_that_dropped_a_memory_with_its_scores(self, missing, last):
         output = missing(last, "prices", "--episodic-limit", 1)
 
-        assert output.startswith("It comes to place ")
+        assert output.startswith("It has rank ")
         assert "the best 1 were asked for" in output
         assert "\n  before forgetting: 0." in output
 

@@ -134,7 +134,7 @@ class TestExplain:
         assert episode["words"] == ["basil"]
         text = explained.to_text()
         assert text.startswith("Embedded: basil\n\nUser mentioned basil")
-        assert f"  in the end: {episode['score']:.4f}, place 1" in text
+        assert f"  final score: {episode['score']:.4f}, rank 1" in text
 
     def test_says_that_nothing_is_returned(self, open_memory):
         explained = open_memory().explain("basil", scope="c1")
@@ -182,7 +182,7 @@ class TestExplainMissing:
 
     def test_a_memory_that_is_returned_comes_with_its_stages(self, memory):
         explained = self.outcome(memory, "e2")
-        assert explained.reason == "It is returned, at place 1 of its kind."
+        assert explained.reason == "It is returned, at rank 1 of its kind."
         assert explained.memory == memory.explain("a boat of basil", scope="c1").episodic[0]
 
     def test_expired(self, memory, clock):
@@ -236,7 +236,7 @@ class TestExplainMissing:
         explained = self.outcome(memory, "e3", episodic_limit=2)
         assert explained.outcome == "ranked_too_low"
         assert explained.memory.rank_before_forgetting > 2
-        assert explained.reason.startswith(f"It comes to place {explained.memory.rank} of 4, with ")
+        assert explained.reason.startswith(f"It has rank {explained.memory.rank} of 4, with ")
 
     def test_pushed_out_by_forgetting(self, open_memory, clock):
         memory = open_memory(RetrievalSettings(decay_weight=1))
@@ -246,7 +246,7 @@ class TestExplainMissing:
         explained = self.outcome(memory, "old", query="They planted basil.", episodic_limit=1)
         assert explained.outcome == "forgotten"
         assert (explained.memory.rank_before_forgetting, explained.memory.rank) == (1, 2)
-        assert "brings it from place 1 to place 2 of 2" in explained.reason
+        assert "brings it from rank 1 to rank 2 of 2" in explained.reason
 
     def test_cut_by_the_joint_limit(self, memory):
         everything = memory.explain("a boat of basil", scope="c1")

@@ -71,7 +71,7 @@ function bar(memory, colours) {
 }
 
 function reasons(memory) {
-  const near = memory.dense_rank === null ? "not among the nearest" : `${ordinal(memory.dense_rank)} by nearness`;
+  const near = memory.dense_rank === null ? "not among the nearest" : `${ordinal(memory.dense_rank)} by cosine`;
   const words = memory.words.length ? `${ordinal(memory.bm25_rank)} by words (${memory.words.join(", ")})` : "no word of the question";
   const fading = memory.kind === "episodic" ? ` · remembered to ${percent(memory.retrievability)}` : "";
   const moved = memory.rank === memory.rank_before_forgetting ? "" : ` · ${ordinal(memory.rank_before_forgetting)} before forgetting`;
@@ -79,7 +79,7 @@ function reasons(memory) {
 }
 
 function ordinal(rank) {
-  if (rank === null) return "not placed";
+  if (rank === null) return "not ranked";
   const last = rank % 100 > 10 && rank % 100 < 14 ? 0 : rank % 10;
   return `${rank}${["th", "st", "nd", "rd"][last] ?? "th"}`;
 }
@@ -90,11 +90,11 @@ function figures(memory) {
   rows.push(["score before forgetting", String(memory.rank_before_forgetting), memory.score_before_forgetting.toFixed(4)]);
   rows.push(["retrievability", "", memory.retrievability.toFixed(4)]);
   rows.push(["score", String(memory.rank), memory.score.toFixed(4)]);
-  const cells = ([stage, place, score]) =>
-    element("tr", {}, element("td", {}, stage), element("td", { class: "number" }, place), element("td", { class: "number" }, score));
+  const cells = ([stage, rank, score]) =>
+    element("tr", {}, element("td", {}, stage), element("td", { class: "number" }, rank), element("td", { class: "number" }, score));
   const head = element(
     "tr", {}, element("th", { scope: "col" }, "stage"),
-    element("th", { scope: "col", class: "number" }, "place"), element("th", { scope: "col", class: "number" }, "score"),
+    element("th", { scope: "col", class: "number" }, "rank"), element("th", { scope: "col", class: "number" }, "score"),
   );
   const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows.map(cells)));
   return element("div", { class: "scroll" }, table, element("p", { class: "quiet" }, `id ${memory.id} in ${memory.scope}`));
