@@ -551,7 +551,8 @@ class MemoryStore:
             now = max(self.now(), fact.updated_at)  # a clock may have been set back since
             self.ledger.invalidate(scope=scope, id=fact.id, at=now)
             self.ledger.events.note([fact.key], MemoryEventType.INVALIDATED, at=now)
-            return fact.model_copy(update={"invalid_at": now, "updated_at": now, "replaced_by": None})
+            ended = {"invalid_at": max(now, fact.valid_at), "updated_at": now, "replaced_by": None}
+            return fact.model_copy(update=ended)
 
     def update(self, id: str, *, scope: str, fields: Mapping[str, object], correct: bool = False) -> AnyMemory:
         """Change some fields of a memory; a new text is embedded and indexed in the same transaction.

@@ -88,6 +88,15 @@ def test_a_clock_that_is_behind_ends_no_fact_before_it_begins(memory, clock):
     assert memory.get(fact.id, scope="c1") == ended
 
 
+def test_a_fact_that_begins_later_and_is_invalidated_today_never_holds(memory, clock):
+    beginning = clock.now() + timedelta(days=9)
+    fact = memory.remember_fact(scope="c1", fact="User lives in Porto", valid_at=beginning)
+    ended = memory.invalidate(fact.id, scope="c1")
+    assert (ended.valid_at, ended.invalid_at, ended.updated_at) == (beginning, beginning, clock.now())
+    assert memory.get(fact.id, scope="c1") == ended
+    assert said(memory) == said(memory, as_of=beginning) == []
+
+
 def test_the_specified_ranking_finds_former_versions_too(clock):
     with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock, retrieval=RetrievalSettings.reference()) as memory:
         before = clock.now()

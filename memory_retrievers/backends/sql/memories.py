@@ -112,14 +112,15 @@ class StoredRecords(StoredRows):
         Args:
             scope: Scope of the fact.
             id: Its id.
-            at: Time from which it is no longer true.
+            at: Time from which it is no longer true; a fact that begins later ends as it begins.
             replaced_by: Id of the fact that holds instead; None if there is none.
         """
         with self.database.write(scope) as connection:
             connection.execute(
-                f"""UPDATE memories SET invalid_at = ?, updated_at = ?, replaced_by = ?
-                WHERE {OF_KEY} AND kind = 'semantic' AND invalid_at IS NULL""",
-                (encode_time(at), encode_time(at), replaced_by, scope, id),
+                f"""UPDATE memories SET invalid_at = CASE WHEN valid_at > :at THEN valid_at ELSE :at END,
+                updated_at = :at, replaced_by = :by
+                WHERE {OF_SCOPE} AND id = :id AND kind = 'semantic' AND invalid_at IS NULL""",
+                {"at": encode_time(at), "by": replaced_by, "scope": scope, "id": id},
             )
 
     def replace(self, memory: AnyMemory, passages: Sequence[NewPassage] = ()) -> list[Passage]:
