@@ -91,10 +91,10 @@ class RemoteMemory(BaseMemory):
             ValidationError: There are more than 256 drafts, they are of several scopes, a scope is malformed, or an id
                 is taken; nothing was stored.
         """
-        if not drafts:
-            return []
         checked = [draft_of(draft) for draft in drafts]
         replaced = [*check_replacing(checked, replacing)] or [None] * len(checked)
+        if not checked:
+            return []
         if len(checked) > MAX_REMEMBERED:
             raise ValidationError(
                 f"a server stores at most {MAX_REMEMBERED} memories in one call, all of them or none, and these are "
@@ -107,7 +107,7 @@ class RemoteMemory(BaseMemory):
         for draft, old in zip(checked, replaced, strict=True):
             sent[isinstance(draft, EpisodicDraft)].append(_sent(draft, old))
         body: JsonObject = {"conversation_id": scopes.parse(named.pop()), "episodes": sent[True], "facts": sent[False]}
-        body |= {"replace": replace, "allow_duplicates": allow_duplicates}
+        body |= {"replace": bool(replace), "allow_duplicates": bool(allow_duplicates)}
         answer = self._transport.ask("/remember", body, writes=True)
         with understood():
             stored: dict[bool, list[AnyMemory]] = {

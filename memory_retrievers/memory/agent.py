@@ -895,11 +895,13 @@ class AgentMemory(BaseMemory):
         """
         now = self._store.now()
         moments = Filters.parse({"since": since, "until": now if until is None else until})
+        if moments.since is None:
+            raise ValidationError("since must not be None: give the earlier moment")
         selection = Selection(
             scope=scopes.parse(scope), kind=Kind.SEMANTIC, now=now, include_child_scopes=include_child_scopes
         )
         return self._store.ledger.facts.between(
-            selection, since=moments.since or now, until=moments.until or now, limit=parse_page_size(limit)
+            selection, since=moments.since, until=moments.until or now, limit=parse_page_size(limit)
         )
 
     def waiting(self, scope: str, *, limit: int = 100) -> builtins.list[Message]:
@@ -1020,7 +1022,7 @@ class AgentMemory(BaseMemory):
         # 1. what is asked
         parsed, length = scopes.parse(scope), parse_limit("chat_length", chat_length)
         room, there, viewers = parse_limit("budget", budget), _names("present", present), _names("pov", pov)
-        with in_our_words():
+        with in_our_words("settings"):
             rules = SceneSettings.model_validate({} if settings is None else settings)
         # 2. what happened, as far as it is known to whoever looks on, who neither know what others feel since then
         scenes = self._store.ledger.scenes(parsed, now=self._store.now())

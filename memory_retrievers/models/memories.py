@@ -380,12 +380,12 @@ NOT_GIVEN: Final = NotGiven.NOT_GIVEN
 
 
 @contextmanager
-def in_our_words() -> Iterator[None]:
-    """Raise what pydantic complains of as a ``ValidationError``."""
+def in_our_words(within: str | None = None) -> Iterator[None]:
+    """Raise what pydantic complains of as a ``ValidationError``; ``within`` names the argument that is checked."""
     try:
         yield
     except pydantic.ValidationError as error:
-        raise ValidationError.from_pydantic(error) from error
+        raise ValidationError.from_pydantic(error, within=within) from error
 
 
 def changed(memory: AnyMemory, fields: Mapping[str, object], *, now: datetime) -> AnyMemory:

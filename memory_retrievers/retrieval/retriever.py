@@ -16,13 +16,7 @@ from memory_retrievers.models.results import PendingReview, RetrievedMemory
 from memory_retrievers.models.selection import Vector
 from memory_retrievers.retrieval.excerpts import repeated_talks
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval, Outcome
-from memory_retrievers.retrieval.request import (
-    MAX_EPISODES,
-    RetrievalPlan,
-    RetrievalRequest,
-    is_visible,
-    parse_limit,
-)
+from memory_retrievers.retrieval.request import MAX_EPISODES, RetrievalPlan, RetrievalRequest, is_visible, parse_limit
 from memory_retrievers.retrieval.results import MOST_FACTS, Profile, RecentResult, RetrievalResult, profile_order
 from memory_retrievers.settings import RetrievalSettings
 from memory_retrievers.storage.tracing import HYDRATE, observer_of_stages

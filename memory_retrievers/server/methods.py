@@ -52,10 +52,6 @@ class Method:
         """Name of the parameter that takes the scope; None if there is none."""
         return next((name for name in _PLACES if name in self._signature.parameters), None)
 
-    @property
-    def _needs_place(self) -> bool:
-        return self._signature.parameters[self.place or ""].default is inspect.Parameter.empty
-
     @cached_property
     def body(self) -> type[Body]:
         """Model of the request body."""
@@ -100,8 +96,10 @@ class Method:
             options: SearchOptions = bound.pop("options", {})
             request = RetrievalRequest.parse(bound.pop("query"), scope=bound.pop("scope"), **options)
             bound = search_body(request) | bound
-        elif self.place in bound and ((scope := bound.pop(self.place)) is not None or self._needs_place):
-            bound["conversation_id"] = scopes.parse(scope)
+        elif self.place in bound:
+            scope, place = bound.pop(self.place), self._signature.parameters[self.place or ""]
+            if scope is not None or place.default is inspect.Parameter.empty:
+                bound["conversation_id"] = scopes.parse(scope)
         for name, value in bound.items() if "options" not in self._signature.parameters else ():
             if value is None and NoneType not in get_args(self._hints.get(name)):
                 raise ValidationError(f"{name} must not be None: leave it out")  # as what is null in a body would be
@@ -167,7 +165,7 @@ _WRITING: Final = (
     "add_scene_events"
 )
 _PARSED: Final[Mapping[str, Callable[[Any], object]]] = {
-    **dict.fromkeys(("facts", "include_child_scopes", "record"), bool),
+    **dict.fromkeys(("correct", "facts", "include_child_scopes", "record"), bool),
     **dict.fromkeys(("id", "fact_id"), parse_id),
     "conversation": parse_conversation,
     **{name: functools.partial(parse_moment, name) for name in ("since", "until")},

@@ -401,6 +401,15 @@ def test_names_are_a_list_of_names(wrong):
                 act()
 
 
+@pytest.mark.parametrize(
+    ("wrong", "complaint"), [("x", "settings: Input should be"), ({"steps": 3}, "settings.steps: ")], ids=repr
+)
+def test_settings_of_a_scene_that_are_none_are_named(wrong, complaint):
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory, pytest.raises(ValidationError) as raised:
+        memory.scene("u", chat_length=3, settings=wrong)
+    assert str(raised.value).startswith(complaint)
+
+
 def test_a_call_of_mem0_is_told_what_to_call_here():
     here = {"add": "add_messages or remember_fact", "search": "retrieve", "get_all": "list", "delete": "forget"}
     here |= {"delete_all": "forget_scope", "reset": r"forget_scope for each of scopes\(\), and purge\(\)"}

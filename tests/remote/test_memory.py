@@ -271,6 +271,7 @@ def test_none_is_refused_where_a_method_does_not_take_it(memory, remote):
         lambda memory: memory.transcript(ALICE, b"thread"),
         lambda memory: memory.list(ALICE, since=date(2026, 1, 1)),
         lambda memory: memory.diff(ALICE, since=1_767_225_600),
+        lambda memory: memory.remember_many([], replacing=["f1"]),
     ],
 )
 def test_what_is_no_text_and_no_moment_is_refused_in_the_same_words(memory, remote, call):
@@ -278,6 +279,23 @@ def test_what_is_no_text_and_no_moment_is_refused_in_the_same_words(memory, remo
         call(memory)
     with pytest.raises(ValidationError, match=f"^{re.escape(str(here.value))}$"):
         call(remote)
+
+
+def test_what_is_nothing_is_refused_here_and_there(memory, remote):
+    for each in (memory, remote):
+        with pytest.raises(ValidationError, match="since must not be None"):
+            each.diff(ALICE, since=None)
+        with pytest.raises(TypeError, match="NoneType"):
+            each.remember_many(None)
+
+
+def test_what_is_true_or_false_may_be_said_by_any_value_here_and_there(memory, remote, twin):
+    for each in (twin, remote):
+        each.update("f1", scope=ALICE, fact="Alice lives in Lyons", correct=1)
+        each.remember_many([{"scope": ALICE, "id": "e2", "summary": "Alice planned a pond."}], replace="yes")
+        each.remember_fact(scope=ALICE, id="f9", fact="Alice lives in Lyons", allow_duplicates=1)
+    assert memory.list(ALICE) == twin.list(ALICE)
+    assert memory.history("f1", scope=ALICE) == twin.history("f1", scope=ALICE)
 
 
 def test_a_closed_one_says_that_it_is_closed(served, tokens):

@@ -362,7 +362,7 @@ def _translated(error: Exception) -> ValidationError | BackendError | Configurat
         return ConfigurationError("this memory is closed; open it again")
     if isinstance(error, psycopg.errors.DiskFull):
         return DiskFullError(
-            f"no space is left on the server: {reason}; any write in progress was undone. Make room there, and try again"
+            f"no space is left on the server: {reason}; any write was undone. Make room there, and try again"
         )
     remark = next((remark for kind, remark in _REMARKS.items() if isinstance(error, kind)), "")
     failure = BackendError(f"PostgreSQL failed: {reason}{remark}")

@@ -117,8 +117,8 @@ class StoredRecords(StoredRows):
         """
         with self.database.write(scope) as connection:
             connection.execute(
-                f"""UPDATE memories SET invalid_at = CASE WHEN valid_at > :at THEN valid_at ELSE :at END,
-                updated_at = :at, replaced_by = :by
+                f"""UPDATE memories SET updated_at = :at, replaced_by = :by,
+                invalid_at = CASE WHEN valid_at > :at THEN valid_at ELSE :at END
                 WHERE {OF_SCOPE} AND id = :id AND kind = 'semantic' AND invalid_at IS NULL""",
                 {"at": encode_time(at), "by": replaced_by, "scope": scope, "id": id},
             )

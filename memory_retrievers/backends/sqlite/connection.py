@@ -137,7 +137,7 @@ def translated(error: Exception, path: Path | None) -> ValidationError | Backend
         return ValidationError(f"SQLite cannot hold a value: {error}; nothing was written")
     if path is not None and _is_for_want_of_space(error, path):
         return DiskFullError(
-            f"no space is left for {path}: {error}; any write in progress was undone. Make room where it is, and try again; "
+            f"no space is left for {path}: {error}; any write was undone. Make room where it is, and try again; "
             "memory-retrievers purge makes a store smaller, and needs as much space again while it does"
         )
     return BackendError(f"SQLite failed on {path or 'the in-memory store'}: {error}")
