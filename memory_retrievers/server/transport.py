@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -109,19 +110,19 @@ class Transport:
         self._timeout = timeout
         self._retries = retries
         self._client = httpx.Client(auth=(address.username, address.password) if address.userinfo else None)
+        self._process = os.getpid()
 
     def close(self) -> None:
         """Close the connections; a second call does nothing."""
         self._client.close()
 
-    def ask(
-        self,
-        path: str,
-        body: JsonObject,
-        *,
-        writes: bool = False,
-        timeout: float | None = None,
-    ) -> JsonObject:
+    def _client_of_process(self) -> httpx.Client:
+        """The client, made anew in a forked process: on its parent's connections each would get the other's answers."""
+        if self._process != os.getpid():
+            self._client, self._process = httpx.Client(auth=self._client.auth), os.getpid()
+        return self._client
+
+    def ask(self, path: str, body: JsonObject, *, writes: bool = False, timeout: float | None = None) -> JsonObject:
         """Send a request and return the response.
 
         Args:
@@ -136,17 +137,11 @@ class Transport:
         sent_along = {**self._headers, **_JSON}
         if writes:
             sent_along[IDEMPOTENCY_KEY] = str(uuid_utils.uuid7())
-        attempt = 0
+        address, wait, attempt = f"{self.url}{_PREFIX}{path}", timeout or self._timeout, 0
         while True:
-            last = attempt >= self._retries
+            last, client = attempt >= self._retries, self._client_of_process()
             try:
-                with self._client.stream(
-                    "POST",
-                    f"{self.url}{_PREFIX}{path}",
-                    content=content,
-                    headers=sent_along,
-                    timeout=timeout or self._timeout,
-                ) as begun:
+                with client.stream("POST", address, content=content, headers=sent_along, timeout=wait) as begun:
                     answer = self._whole(begun)
             except httpx.HTTPError as error:
                 if last or not isinstance(error, httpx.TransportError):

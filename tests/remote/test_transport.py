@@ -1,7 +1,10 @@
 """When a request is sent again, and that nothing is ever done twice: the real server, behind a door that stumbles."""
 
 import gzip
+import os
 import socket
+import subprocess
+import sys
 import tracemalloc
 
 import pytest
@@ -21,13 +24,14 @@ class Stumbling:
 
     def __init__(self, app):
         self.app, self.faults, self.keys, self.under_way = app, [], [], 0
-        self.authorizations = []
+        self.authorizations, self.clients = [], []
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         self.keys.append(dict(scope["headers"]).get(b"idempotency-key"))
         self.authorizations.append(dict(scope["headers"]).get(b"authorization"))
+        self.clients.append(scope["client"])
         fault = self.faults.pop(0) if self.faults else None
         if isinstance(fault, bytes):
             await receive()
@@ -265,3 +269,30 @@ def test_an_answer_that_nests_too_deeply_is_of_no_memory_server(stumbling, token
 def test_the_address_may_end_as_those_of_the_routes_begin(served, tokens, end):
     with RemoteMemory(f"{served[1]}{end}", tokens["writer"], retries=0) as remote:
         assert remote.now().tzinfo is not None
+
+
+FORKING = """
+import os, sys
+from memory_retrievers.remote import RemoteMemory
+remote = RemoteMemory(sys.argv[1])  # as an application that is loaded before the fork
+remote.now()
+if not (child := os.fork()):
+    print(remote.now().year, remote.now().year, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(remote.now().year, flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_shares_no_connection_with_its_parent_which_would_get_its_answers(stumbling):
+    door, url, _ = stumbling
+    door.faults = [b'{"result": "%d-01-01T00:00:00Z"}' % year for year in (2001, 2002, 2003, 2004)]
+    command = [sys.executable, "-c", FORKING, url.replace("//", "//ana:hush@")]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+    assert (done.stdout.split(), done.stderr) == (["2002", "2003", "2004"], "")
+    before, first, second, after = door.clients
+    assert before == after != first == second
+    assert set(door.authorizations) == {b"Basic YW5hOmh1c2g="}
