@@ -94,6 +94,7 @@ def configuration(app: ASGIApp, settings: TrafficSettings, *, shutdown_seconds: 
 
 
 _CLOSE: Final = (b"connection", b"close")
+_LENGTHS: Final = frozenset({b"content-length", b"transfer-encoding"})  # of a body: a request may have one of them
 
 
 class _Bounded(H11Protocol):
@@ -157,10 +158,16 @@ class _Bounded(H11Protocol):
         """
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            # what is in front of the server may read the other one, and take what follows for another's (RFC 9112, 6.1)
+            has_two_lengths = {name for name, _ in scope["headers"]} >= _LENGTHS
+
             async def noting_send(message: Message) -> None:
-                if message["type"] == "http.response.start" and self.conn.their_state is h11.SEND_BODY:
-                    message = {**message, "headers": [*message.get("headers", ()), _CLOSE]}
-                    self.cycle.transport = _LeftOpen(self.transport)
+                if message["type"] == "http.response.start":
+                    goes_on = self.conn.their_state is h11.SEND_BODY
+                    if goes_on or has_two_lengths:
+                        message = {**message, "headers": [*message.get("headers", ()), _CLOSE]}
+                    if goes_on:
+                        self.cycle.transport = _LeftOpen(self.transport)
                 await send(message)
 
             await app(scope, receive, noting_send)

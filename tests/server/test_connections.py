@@ -228,6 +228,18 @@ def test_a_body_that_was_taken_leaves_its_connection_as_it_is(memory):
             assert (said[9:12], b"connection: close" in said.lower()) == (status, False)
 
 
+@pytest.mark.parametrize("lengths", [b"", b"Content-Length: 190\r\n"], ids=["one", "two"])
+def test_a_request_with_two_lengths_is_the_last_of_its_connection_since_others_read_the_other(memory, lengths):
+    body = b'{"conversation_id":"user/alice","query":"otter"}'
+    head = b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n" + lengths + b"\r\n"
+    with served(memory) as server, connected(server) as connection:
+        connection.sendall(LINE + head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) + LINE + b"\r\n")
+        first = answer_on(connection)
+        second = end_of(connection) if lengths else answer_on(connection)
+    assert (first[9:12], b"connection: close" in first.lower()) == (b"200", bool(lengths))
+    assert second[9:12] == (b"" if lengths else b"422")
+
+
 def test_a_receiver_that_does_not_take_its_answer_is_cut(memory):
     for number in range(12):
         memory.remember_episode(scope="user/alice", title=f"Number {number}", summary="x" * 900_000)
