@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from memory_retrievers.cli.app import DEFAULT_STORE, OfScope, Store, listed
-from memory_retrievers.cli.options import (
-    BUNDLED,
-    DEFAULTS,
-    EmbedderOptions,
-    ModelOptions,
-    RankingProfile,
-    SettingsFile,
-)
+from memory_retrievers.cli.options import BUNDLED, DEFAULTS, EmbedderOptions, ModelOptions, RankingProfile, SettingsFile
 from memory_retrievers.cli.output import announce, print_text
 from memory_retrievers.cli.stores import Place, opened
 from memory_retrievers.errors import ConfigurationError

@@ -85,12 +85,7 @@ class Transport:
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        token: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT,
-        retries: int = 3,
+        self, url: str, *, token: str | None = None, timeout: float = DEFAULT_TIMEOUT, retries: int = 3
     ) -> None:
         if not _is_address(url):
             shown = url if "@" not in str(url) else "this"  # a password may stand before it

@@ -186,6 +186,8 @@ def indexed_line(text: str) -> str:
     >>> indexed_line("  Garden\n\n## Plan ")
     'Garden ## Plan'
     """
+    if text.isascii() and text.isprintable() and "<" not in text:  # nearly always
+        return " ".join(text.split())
     visible = _UNSEEN.sub("", _SURROGATE.sub("\ufffd", text))
     return _OLD_CLOSING_TAG.sub("&lt;", " ".join(visible.split()))
 
@@ -350,6 +352,8 @@ def _word_terms(run: str) -> tuple[str, ...]:
     """The terms of a word or an identifier, all at most a kilobyte long."""
     if run in STOP_WORDS:
         return ()
+    if run.isalnum():  # nearly always
+        return (_stemmer.stem(run),)
     word = _CONTRACTED_ENDING.sub("", run)
     parts = [part for part in _JOINERS.split(word) if part]
     stems = [_stemmer.stem(part) for part in parts if part not in STOP_WORDS]

@@ -96,9 +96,9 @@ def passage_text(memory: AnyMemory, part: str) -> PassageText | None:
 def message_passage(message: Message, *, place: int = 0, otherwise: datetime | None = None) -> PassageText | None:
     """Build the passage of a message, said at ``otherwise`` if it tells no time; None if it has no visible text."""
     moment = message.timestamp or otherwise
-    if moment is None or not indexed_line(message.content):
+    if moment is None or not (line := indexed_line(message.content)):
         return None
-    said = said_text(message)
+    said = f"{message.role}: {line}"
     return PassageText(
         part=f"{_PREFIX}{place}",
         text=f"{long_date(moment)} {said}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -73,7 +74,7 @@ class PostingsKeywordIndex:
             # where no passage has such a number yet, no scope has so many: that need not be asked
             is_wide = 0 < connection.dialect.volume < max((passage.id for passage in passages), default=0)
             volumes = _volumes(connection, sorted(ids.values())) if is_wide else {}
-            postings: list[tuple[int, str, str, int, int, int, int]] = []
+            postings: dict[tuple[int, str], list[tuple[int, str, str, int, int, int, int]]] = {}
             lengths: dict[tuple[int, str], list[int]] = {}
             for passage in passages:
                 scope_id, field, number, memory = ids[passage.scope], str(passage.field), passage.id, passage.memory
@@ -81,10 +82,11 @@ class PostingsKeywordIndex:
                 length = len(terms)
                 kind = volumes.get((scope_id, field), field) if terms else field  # without a posting nothing tells it
                 lengths.setdefault((scope_id, kind), []).append(length)
-                counts = Counter(terms).items()
-                postings += [(scope_id, kind, term, number, memory, count, length) for term, count in counts]
+                of_kind = postings.setdefault((scope_id, kind), [])
+                of_kind += [(scope_id, kind, term, number, memory, n, length) for term, n in Counter(terms).items()]
             # In the order of the primary key: each page of its tree is changed once, however large the scope is.
-            connection.insert_rows("postings", _POSTING, sorted(postings))
+            ordered = [row for _, rows in sorted(postings.items()) for row in sorted(rows, key=itemgetter(2))]
+            connection.insert_rows("postings", _POSTING, ordered)
             statistics = [(*place, len(each), sum(each)) for place, each in sorted(lengths.items())]
             connection.executemany(_ADD_STATISTICS, statistics)
 
