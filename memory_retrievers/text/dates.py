@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cache
 from typing import Final
 
 MONTHS: Final = (
@@ -28,45 +29,41 @@ _MONAT: Final = "(?:januar|februar|märz|mai|juni|juli|oktober|dezember)"
 _MOIS: Final = "(?:janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre)"
 _MES: Final = "(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|(?:septiem|octu|noviem|diciem)bre)"
 
-_ENGLISH: Final = (
-    r"(?:yesterday|today|tonight|tomorrow|nowadays|recently|lately)\b",
-    r"(?:2day|2nite|tonite|tmrw|tmr|tmw|2moro|2morrow|tomoz|tommorow|tomorow|tommorrow)\b",
-    rf"(?:last|next|this|past|coming|previous|following|every) (?:{_UNIT}|{_WEEKDAY}|{_SEASON}|{_PART_OF_DAY})\b",
-    rf"{_NUMBER} {_UNIT}s? (?:ago|before|earlier|later|from now|back)\b",
-    rf"(?:in|for|within|over) (?:the (?:last|past|next) )?{_NUMBER} {_UNIT}s?\b",
-    r"the other (?:day|night|week)\b|(?:day|night) (?:before|after)\b|a while (?:ago|back)\b",
-    (
-        rf"{_WEEKDAY}s?\b|(?:thu(?:rs?)?|weds|fri)\b|(?:on|by|next|this|last|until) (?:mon|tues?|wed)\b"
-        rf"|(?:mon|tues?|wed|sat|sun) {_PART_OF_DAY}\b"
-    ),
-    r"(?:january|february|april|june|july|august|september|october|november|december)\b",
-    # the two months that are words as well
-    r"(?:in|on|since|until|till|by|early|late|mid|of|last|next|this)[ -](?:march|may)\b|(?:march|may) (?:\d|the \d)",
-    rf"(?:end|beginning|start|middle) of (?:the |this )?{_UNIT}\b|the {_UNIT} after next\b",
-    r"(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\.? \d|\d{1,2}(?:st|nd|rd|th)\b",
-    r"(?:19|20)\d\d\b|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b|\d{1,2}:\d\d\b|\d{1,2} ?(?:am|pm|o'?clock)\b",
-)
-_OTHERS: Final = (
-    r"(?:gestern|vorgestern|heute|morgen|übermorgen)\b",
-    r"(?:letzte|(?:über)?nächste|vorige)[nrsm]? (?:woche|monat|jahr|\w+tag|frühling|sommer|herbst|winter)\b",
-    r"(?:vor|in) (?:ein )?\w+ (?:tagen|wochen?|monat(?:en)?|jahr(?:en)?)\b|(?:am|bis|zum) \d{1,2}\.",
-    r"(?:diese|kommende)[nrms]? (?:woche|monat|jahr)\b|(?:nächste|kommende)n \w+ (?:tage|woche|monate)n?\b",
-    r"(?:wochen|monats|jahres)ende\b|ende (?:des |der )?(?:woche|monats|jahres)\b",
-    r"(?:(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend)(?:früh|(?:vor|nach)?mittag|morgen|abend|nacht)?s?\b",
-    r"(?:hier|avant-hier|aujourd'hui|demain|(?:il y a|dans) \w+ (?:jours?|semaines?|mois|ans?))\b",
-    r"(?:semaine|mois|année|an) (?:derni[eè]re?|prochaine?)\b|(?:lun|mar|mercre|jeu|vendre|same)di\b|dimanche\b",
-    r"(?:ayer|anteayer|hoy|mañana|(?:hace|en|dentro de) \w+ (?:días?|semanas?|mes(?:es)?|años?))\b",
-    r"(?:semana|mes|año) (?:pasad[oa]|que viene)\b|(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b",
-    rf"(?:le|el) (?:día )?\d{{1,2}}\b|(?:\d{{1,2}}\.? |im |ab |bis |anfang |mitte |ende ){_MONAT}\b",
-    rf"(?:\d{{1,2}}(?:er)? |en |fin |début |mi-|de |d['’]){_MOIS}\b|fin d[ue] (?:mois|l['’]année)\b",
-    rf"(?:\d{{1,2}} de |en |hasta |(?:finales|mediados|principios|partir) de ){_MES}\b",
-    r"fin(?:ales|es)? de (?:mes|año)\b|(?:été|printemps|automne|hiver) prochain\b",
-    r"prochaine?s (?:jours|semaines|mois)\b|(?:verano|otoño|invierno|primavera) que viene\b",
-    r"ce soir\b|(?:ce|cette) (?:semaine|week-end|mois|année)\b|est[ae] (?:noche|tarde|semana|mes|año)\b",
-    r"fin de semana\b|próxim[oa]s? \w+|(?:at|on|over|for) the weekend\b",
-    r"(?:ontem|hoje|amanhã|ieri|oggi|domani|вчера|сегодня|завтра|позавчера)\b",
-)
-_BEGINS_A_WORD: Final = rf"\b(?:{'|'.join((*_ENGLISH, *_OTHERS))})"
+# Each stands on a line, or behind two spaces; March and May are words as well.
+_BEGIN_A_WORD: Final = rf"""
+(?:yesterday|today|tonight|tomorrow|nowadays|recently|lately)\b
+(?:2day|2nite|tonite|tmrw|tmr|tmw|2moro|2morrow|tomoz|tommorow|tomorow|tommorrow)\b
+(?:last|next|this|past|coming|previous|following|every) (?:{_UNIT}|{_WEEKDAY}|{_SEASON}|{_PART_OF_DAY})\b
+{_NUMBER} {_UNIT}s? (?:ago|before|earlier|later|from now|back)\b
+(?:in|for|within|over) (?:the (?:last|past|next) )?{_NUMBER} {_UNIT}s?\b
+the other (?:day|night|week)\b  (?:day|night) (?:before|after)\b  a while (?:ago|back)\b
+{_WEEKDAY}s?\b  (?:thu|thur|thurs|weds|fri)\b  (?:on|by|next|this|last|until) (?:mon|tues?|wed)\b
+(?:mon|tue|tues|wed|sat|sun) {_PART_OF_DAY}\b
+(?:january|february|april|june|july|august|september|october|november|december)\b
+(?:in|on|since|until|till|by|early|late|mid|of|last|next|this)[ -](?:march|may)\b  (?:march|may) (?:\d|the \d)
+(?:end|beginning|start|middle) of (?:the |this )?{_UNIT}\b  the {_UNIT} after next\b
+(?:jan|feb|mar|apr|jun|jul|aug|sep|sept|oct|nov|dec)\.? \d  \d{{1,2}}(?:st|nd|rd|th)\b
+(?:19|20)\d\d\b  \d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2,4}}\b  \d{{1,2}}:\d\d\b  \d{{1,2}} ?(?:am|pm|o'?clock)\b
+(?:gestern|vorgestern|heute|morgen|übermorgen)\b
+(?:letzte|nächste|übernächste|vorige)[nrsm]? (?:woche|monat|jahr|\w+tag|frühling|sommer|herbst|winter)\b
+(?:vor|in) (?:ein )?\w+ (?:tagen|wochen?|monat(?:en)?|jahr(?:en)?)\b  (?:am|bis|zum) \d{{1,2}}\.
+(?:diese|kommende)[nrms]? (?:woche|monat|jahr)\b  (?:nächste|kommende)n \w+ (?:tage|woche|monate)n?\b
+(?:wochen|monats|jahres)ende\b  ende (?:des |der )?(?:woche|monats|jahres)\b
+(?:mon|diens|donners|frei|sams|sonn)tag(?:früh|(?:vor|nach)?mittag|morgen|abend|nacht)?s?\b
+(?:mittwoch|sonnabend)(?:früh|(?:vor|nach)?mittag|morgen|abend|nacht)?s?\b
+(?:hier|avant-hier|aujourd'hui|demain)\b  (?:il y a|dans) \w+ (?:jours?|semaines?|mois|ans?)\b
+(?:semaine|mois|année|an) (?:derni[eè]re?|prochaine?)\b  (?:lun|mar|mercre|jeu|vendre|same)di\b  dimanche\b
+(?:ayer|anteayer|hoy|mañana)\b  (?:hace|en|dentro de) \w+ (?:días?|semanas?|mes(?:es)?|años?)\b
+(?:semana|mes|año) (?:pasad[oa]|que viene)\b  (?:lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b
+(?:le|el) (?:día )?\d{{1,2}}\b  \d{{1,2}}\.? {_MONAT}\b  (?:im|ab|bis|anfang|mitte|ende) {_MONAT}\b
+\d{{1,2}}(?:er)? {_MOIS}\b  (?:en |fin |début |mi-|de |d['’]){_MOIS}\b  fin d[ue] (?:mois|l['’]année)\b
+\d{{1,2}} de {_MES}\b  (?:en|hasta|finales de|mediados de|principios de|partir de) {_MES}\b
+(?:fin|fines|finales) de (?:mes|año)\b  (?:été|printemps|automne|hiver) prochain\b
+prochaine?s (?:jours|semaines|mois)\b  (?:verano|otoño|invierno|primavera) que viene\b
+ce soir\b  (?:ce|cette) (?:semaine|week-end|mois|année)\b  est[ae] (?:noche|tarde|semana|mes|año)\b
+fin de semana\b  próxim[oa]s? \w+  (?:at|on|over|for) the weekend\b
+(?:ontem|hoje|amanhã|ieri|oggi|domani|вчера|сегодня|завтра|позавчера)\b
+"""
 _BEHIND_A_DIGIT: Final = r"\d(?:st|nd|rd|th)? (?:of )?(?:march|may|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b"
 _WITHOUT_SPACES: Final = (
     r"昨天|昨日|前天|今天|今日|今晚|明[天日晚]|后天|後天|明後日|あした|あさって",
@@ -76,9 +73,22 @@ _WITHOUT_SPACES: Final = (
 )
 _LOOKED_AT: Final = 10_000  # characters of a text; what is longer is no answer to a question
 
-_TIME: Final = re.compile("|".join((_BEGINS_A_WORD, _BEHIND_A_DIGIT, *_WITHOUT_SPACES)), re.IGNORECASE)
-_ASCII_TIME: Final = re.compile(f"{_BEGINS_A_WORD}|{_BEHIND_A_DIGIT}", re.ASCII)
-"""The same for texts of ASCII in lower case; several times as fast, since no letter has another form."""
+
+@cache
+def _time(*, is_ascii: bool) -> re.Pattern[str]:
+    """All time expressions; for texts of ASCII in lower case many times as fast, by the first letter of a word."""
+    expressions = re.split("\n| {2}", _BEGIN_A_WORD.strip())
+    if not is_ascii:
+        begin_a_word = rf"\b(?:{'|'.join(expressions)})"
+        return re.compile("|".join((begin_a_word, _BEHIND_A_DIGIT, *_WITHOUT_SPACES)), re.IGNORECASE)
+    rests: dict[str, list[str]] = {}
+    for expression in expressions:
+        _, words, rest = re.split(r"^(?:\(\?:([^()]*)\))?", expression)
+        for word in words.split("|") if words else [rest]:
+            first = "" if word.startswith("\\") else word[0]  # a digit is no letter
+            rests.setdefault(first, []).append(word[len(first) :] + (rest if words else ""))
+    by_letter = (f"{first}(?:{'|'.join(each)})" for first, each in rests.items())
+    return re.compile(rf"\b(?:{'|'.join(by_letter)})|{_BEHIND_A_DIGIT}", re.ASCII)
 
 
 def tells_time(text: str) -> bool:
@@ -90,7 +100,8 @@ def tells_time(text: str) -> bool:
     False
     """
     looked_at = text[:_LOOKED_AT]
-    return (_ASCII_TIME.search(looked_at.lower()) if text.isascii() else _TIME.search(looked_at)) is not None
+    is_ascii = text.isascii()
+    return _time(is_ascii=is_ascii).search(looked_at.lower() if is_ascii else looked_at) is not None
 
 
 def in_zone(moment: datetime, zone: tzinfo | None) -> datetime:
