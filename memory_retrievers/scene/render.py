@@ -47,9 +47,8 @@ def placed(episodes: Sequence[EpisodicMemory], *, chat_length: int, settings: Sc
         settings: The borders of the parts.
     """
     scenes = [(episode, episode.scene) for episode in episodes if episode.scene is not None]
-    scenes.sort(key=lambda scene: scene[1].sequence or 0)
     events = []
-    for order, (episode, details) in enumerate(scenes):
+    for order, (episode, details) in enumerate(sorted(scenes, key=lambda scene: scene[1].sequence or 0)):
         position, summary = position_of(details), one_line(episode.summary)
         known = "[Known] " if not details.is_secret and len(details.witnesses) >= KNOWN_FROM else ""
         event = PlacedEvent(
@@ -104,8 +103,6 @@ def _part_of(position: int, *, chat_length: int, settings: SceneSettings) -> Par
         return Part.LEADING_UP
     return Part.STORY_SO_FAR
 
-
-_LINE_BREAK: Final = 1  # cost of a line break in tokens, rounded up
 
 _UPSTREAM_EXTRA: Final = 5
 """Tokens that the reference implementation of this block adds to the estimate of each summary."""
@@ -182,7 +179,7 @@ class _Selection:
 
 
 def _cost(text: str) -> int:
-    return estimate_scene_tokens(text) + _LINE_BREAK
+    return estimate_scene_tokens(text) + 1  # for the line break, rounded up
 
 
 _DEFAULT_SETTINGS: Final = SceneSettings()
@@ -266,8 +263,7 @@ def _people(
     if settings.trajectories:
         yield from _trajectories(characters, settings=settings)
         return
-    feeling = [state for state in characters if _is_shown(state.current_emotion)][: settings.most_emotions]
-    if feeling:
+    if feeling := [state for state in characters if _is_shown(state.current_emotion)][: settings.most_emotions]:
         emotions = (f"{one_line(state.name)} {one_line(state.current_emotion)}" for state in feeling)
         yield f"Emotions: {', '.join(emotions)}"
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers import CharacterState, SceneDetails, ValidationError
+from memory_retrievers.backends.sql.characters import updated
 from memory_retrievers.models.scenes import MOST_SHIFTS, EmotionShift, MessageSpan
-from memory_retrievers.scene.events import known_to, updated
+from memory_retrievers.scene.events import known_to
 
 
 def event(id, **fields):
