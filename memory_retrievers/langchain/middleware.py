@@ -27,7 +27,7 @@ from memory_retrievers.models.messages import MEDIA
 from memory_retrievers.retrieval.documents import profile_block
 from memory_retrievers.retrieval.markdown import NOTES, TAG, between_tags
 from memory_retrievers.retrieval.memory import Memory
-from memory_retrievers.retrieval.request import parse_zone
+from memory_retrievers.retrieval.request import asked_by, parse_zone
 from memory_retrievers.scene import PromptFormat, ScenePrompt
 from memory_retrievers.settings import MAX_TOKENS, SCENE_BUDGET, SceneSettings
 from memory_retrievers.text.analysis import estimate_tokens
@@ -311,11 +311,12 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
             if is_block and turn.recall != "none":
                 profile, known = profile_block(turn.memory, run.scope, token_counter=turn.token_counter)
         with going_on("nothing was recalled"):
+            in_prompt = turn.said(messages) + turn.answered_by_tools(messages)
             if is_block:
-                in_prompt = turn.said(messages) + turn.answered_by_tools(messages)
                 found = turn.recalled(query, scope=run.scope, known=known, in_prompt=in_prompt)
                 block = between_tags(found, tag=TAG)
             else:
+                query = asked_by(turn.memory, query, said=in_prompt) if query.strip() else ""
                 block = f"{NOTES}\n\n{self._scene.render(messages, scope=run.scope, query=query)}"
         return profile, block
 

@@ -279,7 +279,7 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
 
     def _scene(self, messages: list[ChatMessage], scope: str, *, budget: int | None = None) -> str:
         turn = last_turn(messages)
-        query = "" if turn is None else turn.asks
+        query = asked_by(self.memory, turn.asks, said=spoken(messages)) if turn and turn.asks else ""
         return notes(self._scene_prompt.render(messages, scope=scope, query=query, budget=budget), tag=self.name)
 
     def _shortened_scene(self, render: Callable[..., str], content: str, room: int) -> str | None:

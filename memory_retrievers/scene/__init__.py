@@ -11,7 +11,6 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.retrieval.memory import Memory, require_scenes
-from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.settings import SceneSettings
 
 PromptFormat: TypeAlias = Literal["block", "scene"]
@@ -54,7 +53,7 @@ class ScenePrompt(Generic[MessageT]):
         Args:
             messages: The chat.
             scope: Whose story.
-            query: What events are to bear on where there is no room for all; a blank one lets time decide.
+            query: What ``asked_by`` makes of the user's message, for where not all fits; a blank one lets time decide.
             budget: Tokens; None means the prompt's own.
         """
         return self.memory.scene(
@@ -63,6 +62,6 @@ class ScenePrompt(Generic[MessageT]):
             present=() if self.present is None else self.present(messages),
             pov=self.pov,
             budget=self.budget if budget is None else budget,
-            query=asked_by(self.memory, query),
+            query=query,
             settings=self.settings,
         )

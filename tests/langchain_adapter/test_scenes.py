@@ -129,6 +129,27 @@ def test_the_budget_and_the_settings_are_kept(story, saying):
     assert told.count("★]") < 4
 
 
+def test_a_question_that_says_little_is_understood_by_the_one_before_it(story, saying):
+    model = saying("Everybody!", "At midnight!", "They left.")
+    agent = agent_of(model, story, budget=60)
+    for text in ("Who danced at the feast?", "And when?"):
+        agent.invoke(asking(text), THREAD)
+    assert [scene_of(call).count("danced at the feast") for call in model.heard] == [1, 1]
+    picture = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    agent.invoke({"messages": [{"role": "user", "content": [picture]}]}, THREAD)
+    behind = model.heard[2][-1].content[-1]["text"]
+    assert behind.endswith(story.scene(STORY, chat_length=5, budget=60))  # a picture asks nothing: time decides
+
+
+def test_a_question_in_the_first_person_is_asked_with_the_name_of_who_speaks(memory, saying):
+    names = [f"{name}{number}" for number in range(8) for name in ("Anna", "Ben")]
+    memory.add_scene_events(STORY, [SceneEvent(summary=f"{name} sold the boat", message_ids=[0]) for name in names])
+    model = saying("Sold.")
+    agent = agent_of(model, memory, budget=60)
+    agent.invoke({"messages": [{"role": "user", "name": "Anna0", "content": "Where is my boat?"}]}, THREAD)
+    assert "Anna0 sold the boat" in scene_of(model.heard[0])
+
+
 def test_without_a_question_time_decides(story, saying):
     model = saying("Welcome!")
     agent_of(model, story).invoke({"messages": [AIMessage("Marcus opened the door.")]}, THREAD)

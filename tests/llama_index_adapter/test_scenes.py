@@ -65,6 +65,12 @@ async def chat_with():
             await each.sql_store._async_engine.dispose()
 
 
+async def test_a_question_that_says_little_is_understood_by_the_one_before_it(story):
+    block = LongTermMemoryBlock(memory=story, scope=STORY, format="scene", budget=100)
+    chat = [user("What of the mill number 7?"), assistant("Hero went there."), user("And when?")]
+    assert "mill number 7 and" in await block.aget(chat, session_id="monday")
+
+
 async def test_it_tells_the_story(story, block):
     text = await block.aget([user("Hello!"), assistant("Welcome!"), user("Who stole the amulet?")])
     expected = story.scene(STORY, chat_length=3, query="Who stole the amulet?")
