@@ -19,7 +19,7 @@ import pydantic
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
 
 from memory_retrievers.errors import ConfigurationError, ValidationError
-from memory_retrievers.ingestion.worker import recording, without_repeats
+from memory_retrievers.ingestion.worker import going_on, recording, without_repeats
 from memory_retrievers.models import scopes
 from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.models.messages import (
@@ -35,6 +35,7 @@ from memory_retrievers.models.messages import (
 from memory_retrievers.retrieval.memory import Memory
 from memory_retrievers.retrieval.request import parse_zone
 from memory_retrievers.retrieval.results import RetrievalResult
+from memory_retrievers.text.analysis import estimate_tokens
 
 INSTRUCTIONS: Final = frozenset({MessageRole.SYSTEM, MessageRole.DEVELOPER})
 """Roles of instructions to a model, which say nothing about the user."""
@@ -318,7 +319,10 @@ def recent_turns(
 
 def _tokens(messages: Sequence[ChatMessage], count_tokens: Callable[[str], int]) -> int:
     called = [str(block.tool_kwargs) for each in messages for block in each.blocks if isinstance(block, ToolCallBlock)]
-    return sum(map(count_tokens, [*(message.content or "" for message in messages), *called]))
+    texts = [*(message.content or "" for message in messages), *called]
+    with going_on("the tokens of the chat were estimated"):
+        return sum(map(count_tokens, texts))
+    return sum(map(estimate_tokens, texts))
 
 
 def read_messages(messages: Iterable[AnyMessage], *, name: str = "messages") -> list[ChatMessage | Message]:

@@ -386,6 +386,14 @@ def test_a_counter_of_the_host_that_raises_ends_no_chat(memory, picky, caplog):
     assert "secret" not in caplog.text
 
 
+def test_a_counter_of_the_host_that_raises_at_what_is_said_ends_no_chat(memory, picky, caplog):
+    chat = ConversationMemory.from_defaults(memory, scope="nobody", token_limit=20, token_counter=picky)
+    chat.set([user("a" * 80), assistant("b"), user("What is <|endoftext|>?"), assistant("d"), user("e")])
+    assert texts(chat.get()) == ["What is <|endoftext|>?", "d", "e"]
+    assert "the tokens of the chat were estimated" in caplog.text
+    assert "What is" not in caplog.text
+
+
 def test_a_message_that_cannot_be_stored_is_not_in_the_chat(memory, chat):
     memory.close()
     with pytest.raises(ConfigurationError, match="closed"):
