@@ -124,7 +124,8 @@ class TestTitle:
     @tried_in_one(
         "answer",
         ["OK, noted.", "Noted.", "Done!", "Understood.", "Noted, I will keep that in mind.", "What a nice place.",
-         "How exciting!", "Great choice!", "Saved.", "Logged.", "Wunderbar.", "Notiert.", "Anotado.", "C'est noté !", "Oh dear.", "Anything else?", "Is there anything else?"],
+         "How exciting!", "Great choice!", "Saved.", "Logged.", "Wunderbar.", "Notiert.", "Notiert, danke!", "Vermerkt.", "Okay, mache ich.", "Gute Nachricht.",
+         "Gutes Gelingen!", "Anotado.", "C'est noté !", "Oh dear.", "Anything else?", "Is there anything else?"],
     )  # fmt: skip
     def test_what_is_only_acknowledged_or_praised_is_the_title(self, answer):
         talked = [*said("I am allergic to peanuts."), *said(answer, role="assistant")]
