@@ -73,10 +73,7 @@ def _locomo(
         list[int] | None,
         typer.Option("--conversation", help="Only the conversation with this number, from 1; may be repeated."),
     ] = None,
-    live: Annotated[
-        bool,
-        typer.Option("--live", help="Also ask while all messages are still queued."),
-    ] = False,
+    live: Annotated[bool, typer.Option("--live", help="Also ask while all messages are still queued.")] = False,
     paired: Annotated[
         bool,
         typer.Option("--paired", help="Also show the paired difference from the first profile, with 95 % intervals."),

@@ -126,12 +126,7 @@ def memory_set_score(context: ToolContext, arguments: MemorySetScoreArguments) -
 
 def _rated(context: ToolContext, memory: AnyMemory, answer: JsonObject) -> Answer:
     identity: JsonObject = {"success": True, "memory_id": memory.id}
-    return Answer(
-        identity,
-        answer,
-        lambda: {"memory_object": complete(context, memory)},
-        plain=identity | answer,
-    )
+    return Answer(identity, answer, lambda: {"memory_object": complete(context, memory)}, plain=identity | answer)
 
 
 class MoveArguments(ManagementArguments):

@@ -167,6 +167,7 @@ class Database(sql.Database):
             )
         with wrapped():
             with migrations.looking(url) as connection:
+                migrations.require_session(connection, url)
                 if read_only:
                     migrations.require_current(connection)
                 else:

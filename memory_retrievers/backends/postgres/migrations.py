@@ -127,6 +127,27 @@ def looking(url: str, *, patience: float = _PATIENCE) -> Iterator[Connection]:
         yield connection
 
 
+def require_session(connection: Connection, url: str) -> None:
+    """Refuse a proxy that hands each transaction to another connection of the server."""
+    if (first := _server_of(connection.raw))[0]:
+        return
+    with looking(url) as another:
+        seen = {(_server_of(connection.raw), _server_of(another.raw)) for _ in range(3)}
+    if len(seen) > 1 or any(own != first or own == other for own, other in seen):
+        raise ConfigurationError(
+            "a proxy such as PgBouncer hands each transaction of this connection to another one of the server, whose "
+            "settings and locks would then be those of others: use pool_mode = session there, or the server itself. "
+            "Nothing was written."
+        )
+
+
+def _server_of(raw: psycopg.Connection[Any]) -> tuple[bool, int, str]:
+    """Whether the connection was made to the process of the server that answers now, its number and its start."""
+    started = "SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+    ((pid, since),) = raw.execute(f"SELECT pg_backend_pid(), ({started})", prepare=False)
+    return pid == raw.info.backend_pid, pid, since
+
+
 def _refuse_newer(version: int) -> None:
     if version > len(MIGRATIONS):
         raise ConfigurationError(
@@ -135,12 +156,10 @@ def _refuse_newer(version: int) -> None:
         )
 
 
-def _statements(version: int) -> list[str]:
-    steps = [statement for migration in MIGRATIONS[version:] for statement in migration]
-    if not version:
-        steps.append("CREATE TABLE schema_version (version bigint NOT NULL)")
-        return [*steps, f"INSERT INTO schema_version VALUES ({len(MIGRATIONS)})"]
-    return [*steps, f"UPDATE schema_version SET version = {len(MIGRATIONS)}"]
+def _statements(version: int) -> tuple[str, ...]:
+    made = "CREATE TABLE schema_version (version bigint NOT NULL); INSERT INTO schema_version VALUES (0)"
+    steps = sum(MIGRATIONS[version:], () if version else (made,))
+    return (*steps, f"UPDATE schema_version SET version = {len(MIGRATIONS)}")
 
 
 def _require_owner(connection: Connection, version: int) -> None:

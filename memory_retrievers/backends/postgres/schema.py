@@ -258,11 +258,7 @@ _TOKENS: Final = (
     *guards.unsampled(guards.TOKENS),
 )
 
-_ITEMS: Final = (
-    *ITEM_INDEXES,
-    f"ALTER TABLE memories ADD COLUMN {ITEM_VALUE}",
-    *guards.unsampled(guards.ITEMS),
-)
+_ITEMS: Final = (*ITEM_INDEXES, f"ALTER TABLE memories ADD COLUMN {ITEM_VALUE}", *guards.unsampled(guards.ITEMS))
 
 _EVENTS: Final = (
     *_partitioned(
