@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from memory_retrievers import AgentMemory, BackendError, ConfigurationError, RetrievalSettings, SemanticMemory
-from memory_retrievers.backends.postgres import Database, migrations, schema
+from memory_retrievers import AgentMemory, BackendError, ConfigurationError, Message, RetrievalSettings, SemanticMemory
+from memory_retrievers.backends.postgres import Database, guards, migrations, schema
 from memory_retrievers.backends.sql.ledger import SQLLedger
+from memory_retrievers.storage.diagnosis import diagnose_database
 from memory_retrievers.testing import HashEmbedder
 
 CONNECT = """
@@ -174,6 +175,41 @@ def test_a_schema_may_have_any_name(server, name, url, schema_name):
         assert memory.retrieve("tea", scope="c1").semantic
         memory.forget_scope("c1")
         memory.purge()
+        assert memory.verify().problems == ()
+
+
+@pytest.mark.parametrize(
+    "setting", ["standard_conforming_strings = off", "quote_all_identifiers = on", "datestyle = 'German, DMY'"]
+)
+def test_settings_of_the_database_change_neither_statements_nor_what_is_told_of_it(server, name, url, setting):
+    server.run(f"ALTER DATABASE {name} SET {setting}")
+    told = "User writes C:\\new\\ and 'it\\'s' \x00 \\u0041"
+    with connected(url) as memory:
+        memory.remember_fact(scope="c1", fact=told, id="a")
+        memory.add_messages("c1", [Message(role="user", content="hello \\n there \\")])
+        assert len(memory.flush("c1").episodes) == 1
+        memory.update("a", scope="c1", metadata={"where": "C:\\new\\"})
+        assert [each.id for each in memory.list("c1", where={"metadata.where": "C:\\new\\"}).memories] == ["a"]
+        assert memory.get("a", scope="c1").fact == told
+        memory.purge()
+        assert memory.verify().problems == ()
+    assert diagnose_database(url).damage == ()
+
+
+def test_a_schema_that_was_renamed_is_named(server, name, url):
+    with connected(url):
+        server.run("CREATE SCHEMA store", database=name)
+    connected(f"{url}&options=-csearch_path%3Dstore,public").close()
+    server.run("ALTER SCHEMA store RENAME TO archive", database=name)
+    with connected(f"{url}&options=-csearch_path%3Darchive,public") as memory:
+        with pytest.raises(BackendError, match="does not exist"):
+            memory.remember_fact(scope="c1", fact="User likes tea")
+        problems = memory.verify().problems
+        assert len(problems) == len(guards._BODIES)
+        assert all("let its owner give it its former name again" in problem for problem in problems)
+        server.run("ALTER SCHEMA archive RENAME TO store", database=name)
+    with connected(f"{url}&options=-csearch_path%3Dstore,public") as memory:
+        memory.remember_fact(scope="c1", fact="User likes tea")
         assert memory.verify().problems == ()
 
 

@@ -42,6 +42,9 @@ _SETTINGS: Final = {
     "hnsw.ef_search": "400",
     # planning for so many partitions takes longer than most statements, and one plan serves all values
     "plan_cache_mode": "force_generic_plan",
+    # of the statements here and of what psycopg reads, whatever the database's own are
+    "standard_conforming_strings": "on",
+    "datestyle": "ISO",
     # as what the address asks of this side: the server notices within a minute that a machine is gone, and its locks go
     "tcp_keepalives_idle": "30",
     "tcp_keepalives_interval": "10",

@@ -255,8 +255,10 @@ GUARDS: Final[tuple[str, ...]] = (
 """What makes of a database of schema version 1 one in which nobody runs code as the owner."""
 
 _HELD: Final = f"""
-    SELECT proname, prosecdef, proconfig = ARRAY['search_path={_PATH}'] IS TRUE,
-        has_function_privilege('public', oid, 'EXECUTE')
+    SELECT proname, prosecdef,  -- quoted where the function was made with quote_all_identifiers
+        (proconfig IN (ARRAY['search_path={_PATH}'], ARRAY['search_path="pg_catalog", "pg_temp"'])) IS TRUE,
+        has_function_privilege('public', oid, 'EXECUTE'),
+        strpos(replace(prosrc, '"', ''), replace(quote_ident(current_schema()), '"', '') || '.') > 0
     FROM pg_proc WHERE pronamespace = quote_ident(current_schema())::regnamespace AND proname = ANY(?)
     AND prorettype = 'trigger'::regtype ORDER BY proname
 """
@@ -270,7 +272,7 @@ def problems(connection: sql.Connection) -> Iterator[str]:
 
     A dump that was restored without its privileges brings it back, as does a function that was made by hand.
     """
-    for name, as_owner, is_bound, is_public in connection.execute(_HELD, (list(FUNCTIONS),)).fetchall():
+    for name, as_owner, is_bound, is_public, is_of_schema in connection.execute(_HELD, (list(FUNCTIONS),)).fetchall():
         if as_owner and not is_bound:
             yield (
                 f"the trigger function {name} looks for tables where other roles make theirs, who can run code as its "
@@ -280,6 +282,11 @@ def problems(connection: sql.Connection) -> Iterator[str]:
             yield (
                 f"every role may attach the trigger function {name} to tables of its own: let the owner run "
                 f"REVOKE ALL ON FUNCTION {name}() FROM PUBLIC"
+            )
+        if name in _BODIES and not is_of_schema:
+            yield (
+                f"the trigger function {name} is of a schema of another name, so that no write succeeds: if this one "
+                "was renamed, let its owner give it its former name again with ALTER SCHEMA"
             )
     for (schema,) in connection.execute(_OPEN_SCHEMAS):
         yield (

@@ -123,7 +123,7 @@ def looking(url: str, *, patience: float = _PATIENCE) -> Iterator[Connection]:
     with wrapped(), psycopg.connect(bounded(url), autocommit=True) as raw:
         prepare(raw)
         connection = Connection(raw)
-        connection.run(f"SET lock_timeout = '{patience}s'")
+        connection.run(f"SET lock_timeout = '{patience}s'; SET standard_conforming_strings = on")
         yield connection
 
 
@@ -287,8 +287,8 @@ _THERE: Final = """
     WITH own AS (SELECT * FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace)
     SELECT 'table ' || relname FROM own WHERE relkind IN ('r', 'p')
     UNION ALL SELECT 'row-level security of ' || relname FROM own WHERE relrowsecurity
-    UNION ALL SELECT format('index %s of %s', indexrelid::regclass, relname) FROM own o, pg_index
-        WHERE indrelid = o.oid AND indisvalid
+    UNION ALL SELECT format('index %s of %s', i.relname, o.relname) FROM own o JOIN pg_index ON indrelid = o.oid
+        JOIN own i ON i.oid = indexrelid WHERE indisvalid
     UNION ALL SELECT format('trigger %s of %s', tgname, relname) FROM own o, pg_trigger
         WHERE tgrelid = o.oid AND tgenabled <> 'D'
     UNION ALL SELECT format('policy %s of %s', polname, relname) FROM own o, pg_policy WHERE polrelid = o.oid
