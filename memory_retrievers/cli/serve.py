@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import webbrowser
 from dataclasses import asdict
 from functools import partial
@@ -135,6 +136,7 @@ def _mcp(
             told = f"serving {at.scope} of {at.store} to MCP clients"
             serve_http(offer, host=host, port=port, token=token, announce=lambda base: announce(told, base + PATH))
         else:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # as SIGTERM: what waits for a line of input hears no Ctrl-C
             serve_stdio(offer)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -90,6 +91,30 @@ async def started(store, *options):
 async def listening(store, *options):
     async with started(store, *options) as (_, url):
         yield url
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_server_that_waits_for_input_and_leaves_what_it_acknowledged(tmp_path, number):
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "typed", "version": "1"}}
+    stores = {"name": "memory_store", "arguments": {"content": "Alice likes tea"}}
+    lines = [
+        {"id": 0, "method": "initialize", "params": about},
+        {"method": "notifications/initialized"},
+        {"id": 1, "method": "tools/call", "params": stores},
+    ]
+    command = [COMMAND, *serving(tmp_path / "store")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            process.stdin.writelines(json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n" for line in lines)
+            process.stdin.flush()
+            assert [json.loads(process.stdout.readline())["id"] for _ in range(2)] == [0, 1]
+            process.send_signal(number)
+            assert (process.wait(PATIENCE), process.stderr.read()) == (-number, b"")
+        finally:
+            process.kill()
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as memory:
+        assert [fact.fact for fact in memory.list(ALICE).memories] == ["Alice likes tea"]
+        assert memory.verify().ok
 
 
 TRANSPORTS = pytest.mark.parametrize("over", [over_stdio, over_http], ids=["stdio", "http"])
