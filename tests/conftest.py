@@ -83,13 +83,18 @@ BATCHES_KEPT = 500
 
 @pytest.fixture(scope="session", autouse=True)
 def embedded_once():
-    """What the bundled model gave for a batch is given for the same batch again: fixtures tell the same over and over."""
-    model, known = minilm._Model, {}
+    """What the bundled model gave for a batch is given for the same batch again: fixtures tell the same over and over.
+
+    The model itself is kept, which would go with the last memory that is closed, and be loaded anew for the next test.
+    """
+    model, known, kept = minilm._Model, {}, []
     run = model.run
 
     @functools.wraps(run)
     def given(self, batch):
         asked = self._directory, tuple(map(tuple, batch))
+        if not kept and self._directory == minilm.MODEL_DIRECTORY:
+            kept.append(self)
         if (found := known.get(asked)) is None:
             if len(known) >= BATCHES_KEPT:
                 known.clear()

@@ -6,7 +6,6 @@ import pytest
 import typer.testing
 from typer.testing import CliRunner
 
-from memory_retrievers.backends.embeddings import minilm
 from memory_retrievers.cli import app
 
 SCOPE = "user/ines"
@@ -25,10 +24,9 @@ def bare_environment():
 
 @pytest.fixture(scope="session", autouse=True)
 def prepared_once():
-    """What takes most of a short command's time is made once, and not for every call: the parser, and the model."""
+    """What takes most of a short command's time is made once, and not for every call: its parser."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.testing, "_get_command", functools.cache(typer.testing._get_command))
-        patch.setattr(minilm, "_Model", functools.cache(minilm._Model))
         yield
 
 
