@@ -1,4 +1,4 @@
-"""A fact that changes keeps its past: what held then is found then, and a slip leaves no trace.
+"""A fact that changes keeps its earlier versions, which searches of the past find; a corrected slip leaves no trace.
 
 Run it with ``python examples/changed_my_mind.py``; it needs ``pip install memory-retrievers``.
 """
@@ -21,14 +21,14 @@ def show(versions: tuple[SemanticMemory, ...]) -> None:
 
 
 def main() -> None:
-    """Move house, ask for then and for now, mend a slip, and let one fact take the place of another."""
+    """Move house, search the past and the present, correct a slip, and replace one fact by another."""
     clock = FixedClock(datetime(2026, 3, 1, tzinfo=UTC))  # leave it out for the real time
     with AgentMemory.in_memory(clock=clock) as memory:
         # 1. a new text is a new version, under the same id
         home = memory.remember_fact(scope="user/alice", fact="User lives in Porto", category="identity")
         clock.advance(days=10)
         memory.update(home.id, scope="user/alice", fact="User lives in Barga")
-        # 2. unless it mends a slip
+        # 2. unless it corrects a slip
         memory.update(home.id, scope="user/alice", fact="User lives in Braga", correct=True)
         print("\n== now and then")
         for day in (5, 15):
@@ -37,7 +37,7 @@ def main() -> None:
             print(f"{day} March: {hit.memory.fact}")
         print("\n== history")
         show(memory.history(home.id, scope="user/alice"))
-        # 3. a fact of its own may take the place of another
+        # 3. a fact with an id of its own may replace another
         clock.advance(days=10)
         memory.remember_fact(scope="user/alice", fact="User moved to Faro", category="identity", replaces=home.id)
         print("\n== replaced")

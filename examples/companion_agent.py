@@ -88,7 +88,7 @@ def main() -> None:
             record=False,  # the story is kept as events, not as conversations
             format="scene",
             scene=SceneSettings(trajectories=True),
-            pov=["Mira"],  # the model plays Mira, so it is told what she knows
+            pov=["Mira"],  # the model plays Mira, so it reads what she knows
             present=lambda _: ["Mira", "Ives"],
             chat_length=lambda messages: EARLIER + len(messages),
         )
@@ -100,7 +100,7 @@ def main() -> None:
             keep_events(memory, language_model, state["messages"])
         print("\n== What the model was given for its last answer")
         print(model.prompts[-1][0].text)  # the instructions
-        print(model.prompts[-1][-1].text)  # the last line, and behind it the story
+        print(model.prompts[-1][-1].text)  # the last message, followed by the story
         print("\n== What Tam knows")
         print(memory.scene(STORY, chat_length=EARLIER, pov=["Tam"]))
         print("\n== The characters")

@@ -44,7 +44,7 @@ class Watcher(BaseCallbackHandler):
     def on_chat_model_start(
         self, serialized: dict[str, object], messages: list[list[BaseMessage]], **_: object
     ) -> None:
-        """What stands behind the user's last message, in the prompt and not in the thread."""
+        """What follows the user's last message, in the prompt and not in the thread."""
         del serialized
         _, _, recalled = messages[0][-1].text.partition("\n\n<memory>")
         if recalled:

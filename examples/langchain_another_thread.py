@@ -20,7 +20,7 @@ from memory_retrievers.testing import FixedClock
 
 def main() -> None:
     """Say something in one thread, end the program, and ask for it in another thread."""
-    clock = FixedClock(datetime(2026, 3, 2, 9, tzinfo=UTC))  # left out with the time of day
+    clock = FixedClock(datetime(2026, 3, 2, 9, tzinfo=UTC))  # leave it out for the real time
     with TemporaryDirectory() as directory:
         with AgentMemory.open(directory, clock=clock) as memory:
             ask(memory, "I have moved to Nantes, rue Crébillon.", thread="monday", answer="Welcome to Nantes!")
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def ask(memory: AgentMemory, question: str, *, thread: str, answer: str) -> None:
-    """One turn in a thread, and what the model read behind the question."""
+    """One turn in a thread, and what the model read after the question."""
     model = ScriptedChatModel.saying(answer)
     agent = create_agent(model, middleware=[AgentMemoryMiddleware(memory=memory)], checkpointer=InMemorySaver())
     config: RunnableConfig = {"configurable": {"user_id": "user/alice", "thread_id": thread}}

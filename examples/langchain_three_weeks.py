@@ -70,7 +70,7 @@ def main() -> None:
         TemporaryDirectory() as directory,
         AgentMemory.open(directory, clock=clock, language_model=language_model, ingestion=at_once) as memory,
     ):
-        # What does not bear on a question is not recalled; here it is, to show how what is of no use fades.
+        # By default only relevant memories are recalled; here all are, to show how those of no use fade.
         middleware = AgentMemoryMiddleware(memory=memory, min_relevance=0)
         agent = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
         for week, (question, _) in enumerate(CONVERSATIONS, start=1):
@@ -79,7 +79,7 @@ def main() -> None:
             end_session(memory)
             clock.advance(days=7)
         print("\n== What the model was given in week 3, in a thread that knew nothing")
-        for message in model.prompts[-1]:  # the profile, and what stands behind her question
+        for message in model.prompts[-1]:  # the profile, and what follows her question
             print(message.text)
         print("\n== Where Alice lives, every version")
         show_history(memory, "Which city does Alice live in?")
@@ -99,7 +99,7 @@ def episodes(memory: AgentMemory) -> dict[str, EpisodicMemory]:
 
 
 def end_session(memory: AgentMemory) -> None:
-    """Make memories of what was said, and tell what has changed."""
+    """Make memories of what was said, and print what has changed."""
     before, report, after = episodes(memory), memory.flush(USER), episodes(memory)
     for key, rating in report.reviews:
         old, new = before[key.id], after[key.id]

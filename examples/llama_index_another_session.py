@@ -21,7 +21,7 @@ from memory_retrievers.testing import FixedClock
 
 async def main() -> None:
     """Say something in one session, end the program, and ask for it in another session."""
-    clock = FixedClock(datetime(2026, 3, 2, 9, tzinfo=UTC))  # left out with the time of day
+    clock = FixedClock(datetime(2026, 3, 2, 9, tzinfo=UTC))  # leave it out for the real time
     with TemporaryDirectory() as directory:
         with AgentMemory.open(directory, clock=clock) as memory:
             await ask(memory, "I have moved to Nantes, rue Crébillon.", session="monday", answer="Welcome to Nantes!")
@@ -32,7 +32,7 @@ async def main() -> None:
 
 
 async def ask(memory: AgentMemory, question: str, *, session: str, answer: str) -> None:
-    """One turn in a session, and what the model read behind the question."""
+    """One turn in a session, and what the model read after the question."""
     prompts: list[list[ChatMessage]] = []
     agent = FunctionAgent(llm=scripted_llm([answer], prompts=prompts))
     chat = ConversationMemory.from_defaults(memory, scope="user/alice", session_id=session)

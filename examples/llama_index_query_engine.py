@@ -22,7 +22,7 @@ def main() -> None:
             title="A shop that goes down with every restore",
             summary="Bo's shop was down while staging was restored; the assistant advised a read replica.",
             messages=[Message(role="user", content="The shop is down again!")],
-            surprise=0.9,  # a key moment, so its messages are told
+            surprise=0.9,  # a key moment, so its messages are shown
         )
         engine = RetrieverQueryEngine.from_args(MemoryRetriever(memory, scope="user/bo", k=2), llm=llm)
         response = engine.query("Why does the shop go down on Fridays?")

@@ -23,7 +23,7 @@ RUNS: dict[str, tuple[Step, ...]] = {
     ),
     "How do I get into the workshop?": (LOOK, "With the code 4711."),
     "The code has changed to 1234.": (
-        ("memory_get", {"id": "m9"}),  # a model that errs is told so, in words
+        ("memory_get", {"id": "m9"}),  # a mistake of the model is answered with an error message
         ("memory_delete", {"memory_tier": "working", "response_level": "minimal"}),
         ("memory_store", {"content": "The door code of the workshop is 1234", **NOTE}),
         "1234 from now on.",

@@ -32,13 +32,13 @@ def main() -> None:
     embeddings = HashEmbedder()  # or OpenAIEmbeddings(): whatever the collection was filled with
     with TemporaryDirectory() as directory:
         client = chromadb.PersistentClient(f"{directory}/chroma")
-        # 1. what there was: an index of words made anew at every start, beside the vectors
+        # 1. before: a keyword index that every start rebuilds, beside the vectors
         vectors = Chroma("notes", embeddings, client=client)
         vectors.add_texts(list(NOTES), ids=[f"n{number}" for number, _ in enumerate(NOTES)])
         words, nearest = BM25Retriever.from_texts(NOTES, k=2), vectors.as_retriever(search_kwargs={"k": 2})
         ensemble = EnsembleRetriever(retrievers=[words, nearest], weights=[0.5, 0.5])
         show("EnsembleRetriever", ensemble)
-        # 2. what takes its place: words and vectors in one store, read once from the collection, with its embedder
+        # 2. after: keywords and vectors in one store, read once from the collection, with its embedder
         with AgentMemory.from_chroma(vectors, path=f"{directory}/memory", scope="notes") as memory:
             retriever = MemoryRetriever(memory=memory, scope="notes", k=2, with_scores=True)
             show("MemoryRetriever", retriever)

@@ -23,7 +23,7 @@ def main(export: Path) -> None:
     """Take an export in, and ask it something."""
     items = json.loads(export.read_text(encoding="utf-8"))
     with AgentMemory.in_memory() as memory:  # or AgentMemory.open("./agent-memory"), to keep it
-        stored = memory.remember_many([fact_of(item) for item in items], replace=True)  # twice is once
+        stored = memory.remember_many([fact_of(item) for item in items], replace=True)  # a rerun adds nothing
         print(f"{len(stored)} memories in {', '.join(memory.scopes())}")
         for scope in memory.scopes():
             print(memory.context("Where does the user live, and what do they eat?", scope=scope).to_markdown())

@@ -26,7 +26,7 @@ def main(export: Path) -> None:
     """Take an export in, and ask it something."""
     results = json.loads(export.read_text(encoding="utf-8"))["results"]
     with AgentMemory.in_memory() as memory:  # or AgentMemory.open("./agent-memory"), to keep it
-        stored = memory.remember_many([fact_of(result) for result in results], replace=True)  # twice is once
+        stored = memory.remember_many([fact_of(result) for result in results], replace=True)  # a rerun adds nothing
         print(f"{len(stored)} memories in {', '.join(memory.scopes())}")
         for scope in memory.scopes():
             print(memory.context("Where does the user live, and what do they eat?", scope=scope).to_markdown())
@@ -34,7 +34,7 @@ def main(export: Path) -> None:
 
 def fact_of(result: dict[str, Any]) -> Draft:
     """A memory of mem0 as a fact of ours."""
-    expires = result.get("expiration_date")  # the last day on which it holds
+    expires = result.get("expiration_date")  # the last day on which it is valid
     return SemanticMemory.new(
         scope=scope_of(result),
         id=result["id"],
