@@ -287,14 +287,14 @@ class TestConnectionLoss:
             server.run(f"CREATE DATABASE {name}")
             with contextlib.suppress(BackendError):  # the call that finds its connection lost
                 memory.list("c1")
-            with pytest.raises(BackendError, match=r"does not exist; the store is not whole here: restore"):
+            with pytest.raises(BackendError, match=r"does not exist; tables of the store are missing: restore"):
                 memory.list("c1")
             assert "the table memories is missing: restore the database from a backup" in memory.verify().problems
 
     def test_what_takes_longer_than_the_database_lets_it_says_which_setting_that_is(self, server, url, name):
         connected(url).close()
         server.run(f"ALTER DATABASE {name} SET statement_timeout = '1ms'")
-        with pytest.raises(BackendError, match=r"statement timeout; where statement_timeout .* has to be longer"):
+        with pytest.raises(BackendError, match=r"statement timeout; if statement_timeout .* make it longer"):
             connected(url).list("c1")
 
     @pytest.mark.parametrize("size", [1, "3", None, 2.5])

@@ -165,9 +165,9 @@ class TestADatabaseOfTheFirstSchema:
             "GRANT EXECUTE ON FUNCTION passages_added() TO PUBLIC",
             "every role may attach the trigger function passages_",
         ),
-        ("ALTER FUNCTION passages_added() RESET search_path", "passages_added looks for tables where other roles make"),
-        ("ALTER FUNCTION passages_added() SET search_path TO public", "passages_added looks for tables where other"),
-        ("GRANT CREATE ON SCHEMA public TO PUBLIC", "every role may make functions in the schema public"),
+        ("ALTER FUNCTION passages_added() RESET search_path", "schemas that the trigger function passages_added searches"),
+        ("ALTER FUNCTION passages_added() SET search_path TO public", "schemas that the trigger function passages_added"),
+        ("GRANT CREATE ON SCHEMA public TO PUBLIC", "every role may create functions in the schema public"),
     ],
 )
 def test_verify_says_where_a_database_is_open_to_code_of_other_roles_and_how_it_is_closed(
@@ -379,7 +379,7 @@ class TestHoldingOthersUp:
             before = rows_of_others(server, name)
             with tenant.transaction():
                 tenant.execute(held.format(key=inside(memory).ledger.database._key))
-                with pytest.raises(BackendError, match="lock timeout; memory-retrievers doctor names who"):
+                with pytest.raises(BackendError, match="lock timeout; memory-retrievers doctor names the sessions"):
                     memory.remember_fact(scope="tenant/b", fact="late", id="late")
             assert rows_of_others(server, name) == before
             assert memory.remember_fact(scope="tenant/b", fact="late", id="late").id == "late"

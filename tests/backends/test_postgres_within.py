@@ -152,7 +152,7 @@ def test_without_a_scope_such_a_role_sees_nothing(server, name, owner):
 
 
 def test_who_looks_after_a_store_is_told_that_such_a_role_sees_a_part_alone(server, name, confined, owner):
-    part = "this role is shown no scopes but those it is confined to"
+    part = "this role sees only the scopes that it is confined to"
     (note,) = confined.verify().notes
     assert (note.startswith(part), confined.verify().ok, owner.verify().notes) == (True, True, ())
     seen = diagnose_database(server.url(name).replace("postgres:@", "agent:@"))

@@ -107,9 +107,9 @@ class HNSWVectorIndex(ExactVectorIndex):
             self.make(dimension)
         except ConfigurationError as error:
             self._stop.set()  # it is for the owner of the tables to make it, and not for whoever only looks
-            _logger.warning("the vector index is not made from here, searches stay exact: %s", error)
+            _logger.warning("this connection cannot build the vector index, searches stay exact: %s", error)
         except BackendError as error:
-            _logger.warning("the vector index could not be made, searches stay exact: %s", error)
+            _logger.warning("the vector index could not be built, searches stay exact: %s", error)
 
     def _approximate(self, vector: Vector, selection: Selection, limit: int) -> Hits | None:
         """Search the index and score its results exactly; None if it is not ready, or found fewer than exist."""

@@ -342,11 +342,11 @@ def wrapped() -> Iterator[None]:
 
 _REMARKS: Final = {
     psycopg_pool.PoolTimeout: ": the server cannot be reached, or all connections that pool_size allows are in use",
-    psycopg.errors.LockNotAvailable: "; memory-retrievers doctor names who holds others up",
+    psycopg.errors.LockNotAvailable: "; memory-retrievers doctor names the sessions that others wait for",
     psycopg.errors.ReadOnlySqlTransaction: "; of several servers, target_session_attrs=read-write in the address "
     "finds the one that takes writes",
-    psycopg.errors.UndefinedTable: "; the store is not whole here: restore a backup, or name the right database",
-    psycopg.errors.QueryCanceled: "; where statement_timeout is set for this role or database, it has to be longer",
+    psycopg.errors.UndefinedTable: "; tables of the store are missing: restore a backup, or name the right database",
+    psycopg.errors.QueryCanceled: "; if statement_timeout is set for this role or database, make it longer",
 }
 
 

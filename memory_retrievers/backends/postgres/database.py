@@ -311,7 +311,7 @@ class Database(sql.Database):
             raise ConfigurationError("a database cannot be compacted inside a transaction: end it first")
         with self.alone("indexing", waits=True) as connection:  # else either could wait for the other
             if connection is None:
-                raise BackendError("the vector index is being made, and no table can be rewritten: try again later")
+                raise BackendError("the vector index is being built, so no table can be rewritten: try again later")
             owned = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'memories'::regclass"
             if not sql.one(connection, owned):  # who does not own a table leaves it out with a mere warning
                 raise ConfigurationError("only a role that owns the tables of the store can purge it")

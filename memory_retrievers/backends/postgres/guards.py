@@ -275,8 +275,8 @@ def problems(connection: sql.Connection) -> Iterator[str]:
     for name, as_owner, is_bound, is_public, is_of_schema in connection.execute(_HELD, (list(FUNCTIONS),)).fetchall():
         if as_owner and not is_bound:
             yield (
-                f"the trigger function {name} looks for tables where other roles make theirs, who can run code as its "
-                f"owner: let the owner run ALTER FUNCTION {name}() SET search_path TO {_PATH}"
+                f"other roles may create tables in the schemas that the trigger function {name} searches, and so run "
+                f"code as its owner: let the owner run ALTER FUNCTION {name}() SET search_path TO {_PATH}"
             )
         if as_owner and is_public:
             yield (
@@ -290,7 +290,7 @@ def problems(connection: sql.Connection) -> Iterator[str]:
             )
     for (schema,) in connection.execute(_OPEN_SCHEMAS):
         yield (
-            f"every role may make functions in the schema {schema}, which this store may then run: let its owner run "
+            f"every role may create functions in the schema {schema}, which this store may then run: let its owner run "
             f"REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC"
         )
 
@@ -298,7 +298,7 @@ def problems(connection: sql.Connection) -> Iterator[str]:
 def blind_spots(connection: sql.Connection) -> Iterator[str]:
     """Say that policies hide rows from this role, so that what it counts and finds whole is not all there is."""
     if sql.one(connection, "SELECT row_security_active(to_regclass('scopes'))"):
-        yield "this role is shown no scopes but those it is confined to: let the owner of the tables look at all"
+        yield "this role sees only the scopes that it is confined to: let the owner of the tables check all"
 
 
 _logger: Final = logging.getLogger("memory_retrievers")

@@ -44,7 +44,7 @@ def version_of(connection: Connection) -> int:
     version = one(connection, "SELECT to_jsonb(v) -> 'version' FROM schema_version v")
     if not isinstance(version, int) or version < 0:
         raise ConfigurationError(
-            f"the table schema_version tells no version of a memory store: if it is another program's, {_OWN_SCHEMA}; "
+            f"the table schema_version holds no version of a memory store: if it is another program's, {_OWN_SCHEMA}; "
             "if it was one, restore a backup. Nothing was changed."
         )
     return version
@@ -65,7 +65,7 @@ def migrate(connection: Connection) -> None:
         _require_unicode(connection)
     if one(connection, "SHOW transaction_read_only") == "on":
         raise StoreLockedError(
-            "this server takes no writes, as a standby does: connect to the primary, or only look with "
+            "this server takes no writes, as a standby does: connect to the primary, or only read with "
             "AgentMemory.connect(url, read_only=True)"
         )
     if version == len(MIGRATIONS):
@@ -86,7 +86,7 @@ def migrate(connection: Connection) -> None:
             raise
         reason = error.diag.message_primary
         raise ConfigurationError(
-            f"the tables of a store cannot be made here, since {reason}: {_OWN_SCHEMA}. Nothing was changed."
+            f"the tables of a store cannot be created here, since {reason}: {_OWN_SCHEMA}. Nothing was changed."
         ) from error
 
 
@@ -178,13 +178,13 @@ def _require_pgvector(connection: Connection) -> None:
         connection.run("CREATE EXTENSION IF NOT EXISTS vector")
     except psycopg.errors.InsufficientPrivilege:
         raise ConfigurationError(
-            "this role may not make the extension pgvector: an administrator runs CREATE EXTENSION vector once in "
+            "this role may not create the extension pgvector: let an administrator run CREATE EXTENSION vector in "
             "this database. Nothing was changed."
         ) from None
     if one(connection, "SELECT to_regtype('vector') IS NULL"):
         schema = one(connection, "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'")
         raise ConfigurationError(
-            f"pgvector is in the schema {schema}, which is not on the search path: name it behind the schema of the "
+            f"pgvector is in the schema {schema}, which is not on the search path: name it after the schema of the "
             f"store, as in ?options=-csearch_path%3Dstore,{schema}. Nothing was changed."
         )
 
@@ -193,16 +193,16 @@ def _require_unicode(connection: Connection) -> None:
     encoding = connection.raw.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise ConfigurationError(
-            f"this database is encoded as {encoding}, which does not hold every text: make one with CREATE DATABASE "
+            f"this database is encoded as {encoding}, which cannot store every text: create one with CREATE DATABASE "
             "name ENCODING 'UTF8' TEMPLATE template0. Nothing was changed."
         )
 
 
 def _require_server(connection: Connection) -> None:
     if one(connection, "SELECT current_schema() IS NULL"):
-        raise ConfigurationError("no schema on the search path exists: make it with CREATE SCHEMA, or name another")
+        raise ConfigurationError("no schema on the search path exists: create it with CREATE SCHEMA, or name another")
     if connection.raw.info.server_version < _OLDEST:
-        raise ConfigurationError("a memory needs PostgreSQL 15 or newer")
+        raise ConfigurationError("memory-retrievers needs PostgreSQL 15 or newer")
     if one(connection, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'") is None:
         raise ConfigurationError(
             "the PostgreSQL server has no pgvector: install it there (https://github.com/pgvector/pgvector)"
