@@ -161,7 +161,7 @@ class Ranking(EmbedderOptions):
     """Options for the ranking and the embedder of a search."""
 
     profile: Annotated[
-        str, typer.Option("--profile", help=f"Ranking profile: {PROFILE_NAMES}, the specified formula.")
+        str, typer.Option("--profile", help=f"Ranking profile: {PROFILE_NAMES} (the formula of the specification).")
     ] = "default"
 
     def settings(self) -> RetrievalSettings:

@@ -50,7 +50,7 @@ def profile_named(name: str) -> RetrievalSettings:
 
 
 RankingProfile: TypeAlias = Annotated[
-    str, typer.Option("--profile", help=f"Profile of ranking and ingestion: {PROFILE_NAMES}, as specified.")
+    str, typer.Option("--profile", help=f"Ranking and ingestion: {PROFILE_NAMES} (as in the specification).")
 ]
 SettingsFile: TypeAlias = Annotated[
     Path | None,

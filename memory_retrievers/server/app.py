@@ -204,7 +204,7 @@ async def _no_such_route(request: Request, error: Exception) -> Response:
         headers = {"Allow": ", ".join(taken)}
     answers = {
         404: ("NotFoundError", "there is no such route: /openapi.json has all of them"),
-        405: ("MethodNotAllowed", f"this address takes {headers.get('Allow')}"),
+        405: ("MethodNotAllowed", f"this route only takes {headers.get('Allow')}"),
     }
     name, message = answers.get(error.status_code, ("BadRequest", error.detail))
     return HTTPError(error.status_code, name, message, headers=headers).response()
@@ -232,9 +232,9 @@ def serve(
 
 
 def _ending(scope: Scope) -> HTTPError:
-    ends = "the server ends: ask again"
+    ends = "the server is shutting down: send the request again"
     if routes.is_write(scope["path"]):
-        ends = "the server ends when this is done: ask again with its Idempotency-Key"
+        ends = "the server shuts down when this is done: send it again with its Idempotency-Key"
     return HTTPError(503, "Busy", ends, headers={"Retry-After": "1"})
 
 
@@ -284,7 +284,7 @@ class Guard:
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
             log_place_of(error)
             if not answered:
-                unexpected = HTTPError(500, "InternalError", "the server made a mistake; its log says where")
+                unexpected = HTTPError(500, "InternalError", "the server has failed; its log says where")
                 await unexpected.response()(scope, receive, noting_send)
         finally:
             self._metrics.note_answer(scope, status=answered[0] if answered else 500, started=started)
@@ -326,7 +326,7 @@ class Guard:
         """Refuse foreign hosts and origins: by DNS rebinding a page reaches this server under its own name alone."""
         host = headers.get("host", "")
         if not self._is_ours(_parsed("Host", f"//{host}").hostname or ""):
-            message = "this Host is not served here: start the server with it as an allowed host"
+            message = "this Host is not allowed: start the server with it as an allowed host"
             raise HTTPError(403, "Forbidden", message)
         origin = origin_of(headers)
         if origin is None or origin in self._settings.allowed_origins:

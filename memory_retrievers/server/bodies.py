@@ -60,11 +60,11 @@ class Body(BaseModel):
         if not isinstance(given, Mapping):
             return given
         if len(given) > MAX_FIELDS:
-            raise ValueError(f"has {len(given)} fields: at most {MAX_FIELDS} are looked at")
+            raise ValueError(f"has {len(given)} fields: at most {MAX_FIELDS} are allowed")
         said = {name: value for name, value in given.items() if value is not None or name in cls.nullable}
         if unknown := said.keys() - cls.model_fields.keys() - cls.ignored:
             raise ValueError(
-                f"there is no field {storable(min(unknown))}: there are {', '.join(cls.model_fields) or 'none'}"
+                f"there is no field {storable(min(unknown))}: the fields are {', '.join(cls.model_fields) or 'none'}"
             )
         return {name: value for name, value in said.items() if name not in cls.ignored}
 
@@ -75,16 +75,16 @@ class FilteredBody(Body):
     tags: Annotated[
         list[str],
         FailFast(),
-        Field(description="Only what has all these.", json_schema_extra={"maxItems": MAX_FILTERS}),
+        Field(description="Only memories that have all of these tags.", json_schema_extra={"maxItems": MAX_FILTERS}),
     ] = []
     metadata: MetadataFilter = None
-    since: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or later.")] = None
-    until: Annotated[Moment | None, Field(description="Only facts made, and episodes begun, then or earlier.")] = None
+    since: Annotated[Moment | None, Field(description="Facts created and episodes begun then or later.")] = None
+    until: Annotated[Moment | None, Field(description="Facts created and episodes begun then or earlier.")] = None
     where: Annotated[Where, Field(examples=[{"metadata.team": {"in": ["a", "b"]}, "not": {"tags": "old"}}])] = None
 
 
 MaxTokens = Annotated[
-    Limit | None, Field(description="Markdown of at most so many tokens, four characters each; none if left out.")
+    Limit | None, Field(description="Maximum tokens of the markdown, four characters each; no limit if left out.")
 ]
 
 
@@ -93,22 +93,22 @@ class SearchBody(FilteredBody):
 
     query: Query
     conversation_id: ConversationId
-    episodic_limit: Annotated[Limit | None, Field(description="Episodes at most, up to 100; 5 if left out.")] = None
+    episodic_limit: Annotated[Limit | None, Field(description="Maximum episodes, up to 100; 5 if left out.")] = None
     limit: Annotated[Limit | None, Field(description="Another name of episodic_limit.")] = None
-    semantic_limit: Annotated[Limit, Field(description="Facts at most, up to 1000.")] = 20
+    semantic_limit: Annotated[Limit, Field(description="Maximum facts, up to 1000.")] = 20
     category: CategoryFilter = None
-    include_child_scopes: Annotated[bool, Field(description="Also search every scope below.")] = False
-    as_of: Annotated[Moment | None, Field(description="Answer with what held at that moment.")] = None
+    include_child_scopes: Annotated[bool, Field(description="Also search every scope below this one.")] = False
+    as_of: Annotated[Moment | None, Field(description="Search what was valid at this time.")] = None
     exclude_conversation: Annotated[
-        ShortText | None, Field(description="No episode of this conversation, for example of the one that is going on.")
+        ShortText | None, Field(description="Leave out episodes of this conversation, for example of the current one.")
     ] = None
     in_prompt: Annotated[
-        Said[Message], Field(description="Messages in the prompt, which open episodes do not repeat.")
+        Said[Message], Field(description="Messages that the prompt has already; open episodes do not repeat them.")
     ] = ()
     min_relevance: Relevance = 0.0
-    joint_limit: Annotated[Limit | None, Field(description="Memories of both kinds together at most.")] = None
+    joint_limit: Annotated[Limit | None, Field(description="Maximum number of facts and episodes together.")] = None
     time_zone: Annotated[
-        ShortText | None, Field(description="Whose days are meant, such as Europe/Berlin; the server's if left out.")
+        ShortText | None, Field(description="Time zone of 'today', such as Europe/Berlin; the server's if left out.")
     ] = None
 
     @model_validator(mode="after")
@@ -156,7 +156,7 @@ class RetrieveBody(SearchBody):
 
     detail: Detail = DetailLevel.AUTO
     max_tokens: MaxTokens = None
-    record: Annotated[bool, Field(description="File the episodes for review; a token to read never does.")] = True
+    record: Annotated[bool, Field(description="Record episodes for review; a read-only token never does.")] = True
 
 
 class ContextBody(FilteredBody):
@@ -166,7 +166,7 @@ class ContextBody(FilteredBody):
 
     query: Query
     conversation_id: ConversationId
-    semantic_limit: Annotated[Limit, Field(description="Facts at most, up to 1000.")] = 20
+    semantic_limit: Annotated[Limit, Field(description="Maximum facts, up to 1000.")] = 20
     category: CategoryFilter = None
     include_child_scopes: bool = False
     min_relevance: Relevance = "auto"
@@ -177,12 +177,12 @@ class RecentBody(Body):
     """Whose newest memories."""
 
     conversation_id: ConversationId
-    limit: Annotated[int, Field(strict=True, description="1 to 100; what is beyond is brought into that."),
+    limit: Annotated[int, Field(strict=True, description="1 to 100; a number outside is replaced by the nearer bound."),
                      AfterValidator(lambda limit: max(limit, 1))] = 10  # fmt: skip
-    days_limit: Annotated[float | None, Field(gt=0, allow_inf_nan=False, description="Only those of so many days.")] = (
+    days_limit: Annotated[float | None, Field(gt=0, allow_inf_nan=False, description="Only the last so many days.")] = (
         None
     )
-    facts: Annotated[bool, Field(description="Also the newest facts that hold, as many again.")] = False
+    facts: Annotated[bool, Field(description="Also return up to as many of the newest valid facts.")] = False
 
 
 class AddMessageBody(Body):
@@ -215,7 +215,7 @@ def _draft_body(name: str, draft: type[MemoryDraft], **more: Any) -> type[Body]:
 
 EpisodeBody = _draft_body("EpisodeBody", EpisodicDraft)
 Replaces: TypeAlias = Annotated[
-    ShortText | None, Field(description="The id of a fact that this one holds instead of from now on.")
+    ShortText | None, Field(description="The id of a fact that this one replaces from now on.")
 ]
 FactBody = _draft_body("FactBody", SemanticDraft, replaces=(Replaces, None))
 
@@ -227,10 +227,10 @@ class RememberBody(Body):
     episodes: Annotated[list[EpisodeBody], Field(max_length=MAX_REMEMBERED)] = []  # type: ignore[valid-type]  # above
     facts: Annotated[list[FactBody], Field(max_length=MAX_REMEMBERED)] = []  # type: ignore[valid-type]
     replace: Annotated[
-        bool, Field(description="Forget the memories that have these ids; otherwise an id must not be taken.")
+        bool, Field(description="Forget existing memories with these ids; otherwise an existing id is refused.")
     ] = False
     allow_duplicates: Annotated[
-        bool, Field(description="Store facts also if they are known; otherwise the known ones are confirmed.")
+        bool, Field(description="Store facts even if they are known; otherwise the known ones are confirmed.")
     ] = False
 
     @model_validator(mode="before")

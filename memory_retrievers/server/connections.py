@@ -42,7 +42,7 @@ def listening(host: str, port: int, *, announce: Callable[[str], None] | None = 
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
-        raise ConfigurationError(f"{host} port {port} cannot be listened at: {error.strerror or error}") from error
+        raise ConfigurationError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
     with listener:
         if announce is not None:
             announce(f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}")
@@ -115,7 +115,7 @@ class _Bounded(H11Protocol):
         self.app = self._closing(self.app)
         self.waiting_since = time.monotonic()  # the loop's own may count milliseconds, and two come in one
         if len(self.connections) > self.settings.max_connections and not self._make_room():
-            self._refuse(503, b"too many connections: come back")
+            self._refuse(503, b"too many connections: try again later")
             return
         self._begun = self.loop.call_later(self.settings.header_seconds, self._too_slow)
 

@@ -129,7 +129,7 @@ def check_shape(text: bytes, *, max_depth: int, max_elements: int) -> None:
     if has_quotes or (extent := json_extent(text)).values > max_elements:
         raise _refusal(f"the body holds more than {max_elements} values: send less at once")
     if extent.depth > max_depth:
-        raise _refusal(f"the body holds objects or lists more than {max_depth} deep: send it flatter")
+        raise _refusal(f"the body holds objects or lists more than {max_depth} deep: nest it less")
 
 
 def _refusal(message: str) -> HTTPError:
@@ -160,7 +160,7 @@ class BodyLimiter:
         """
         own = 0
         if (headers.get("content-encoding") or "identity").lower() != "identity":
-            raise _refusal("no body that is packed is read: send it without Content-Encoding")
+            raise _refusal("compressed bodies are not accepted: send it without Content-Encoding")
 
         def grown(size: int) -> None:
             nonlocal own
@@ -168,7 +168,7 @@ class BodyLimiter:
                 return
             others = self._held - own
             if others and others + size > self._settings.max_bodies_bytes:
-                message = "too many large bodies are being read: come back, or send less at once"
+                message = "too many large bodies are being read: try again later, or send less at once"
                 raise HTTPError(503, "Busy", message, headers={"Retry-After": "1"})
             self._held, own = others + size, size
 

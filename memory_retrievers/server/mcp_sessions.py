@@ -88,7 +88,7 @@ def check_message(body: bytes) -> None:
     except ValueError as error:
         raise InvalidMessageError(f"this is not JSON: {error}", code=_PARSE_ERROR) from error
     if not isinstance(message, dict):
-        raise InvalidMessageError("send one message, a JSON object, in each request: batches are not understood")
+        raise InvalidMessageError("send one message, a JSON object, in each request: batches are not supported")
     if not isinstance(message.get("method"), str) and message.keys() & {"result", "error"}:
         return  # an answer of the client
     id_ = message.get("id")
@@ -195,7 +195,7 @@ class Sessions:
             free = {id_: each for id_, each in self._sessions.items() if each.under_way == each.listening}
             outlived = min(free, key=lambda id_: (free[id_].listening > 0, free[id_].used), default=None)
             if outlived is None:
-                message = f"{self._settings.max_sessions} sessions are at work, as many as there may be: come back"
+                message = f"all {self._settings.max_sessions} sessions, the most allowed, are busy: try again later"
                 raise HTTPError(503, "Busy", message, headers={"Retry-After": str(_RETRY_AFTER_SECONDS)})
         begun: list[tuple[str, int]] = []
 

@@ -170,7 +170,7 @@ async def check_query(request: Request) -> None:
     given = [name for name, _ in request.query_params.multi_items()]
     for name in given:
         if name not in known:
-            raise ValidationError(f"there is no query {storable(name)}: there are {', '.join(known) or 'none'}")
+            raise ValidationError(f"there is no parameter {storable(name)}: there are {', '.join(known) or 'none'}")
         if given.count(name) > 1:
             raise ValidationError(f"query.{name} is given twice")
 
@@ -352,12 +352,12 @@ def _is_success(status: int) -> bool:
 
 
 def _other_request() -> HTTPError:
-    return HTTPError(422, "ValidationError", "this Idempotency-Key was used for another request: take a new one")
+    return HTTPError(422, "ValidationError", "this Idempotency-Key was used for another request: use a new one")
 
 
 def _not_kept(made: Iterable[str] = ()) -> HTTPError:
     ids = ", ".join(made)
-    note = f"; it has made {ids}" if ids else ""
+    note = f"; it has created {ids}" if ids else ""
     return HTTPError(409, "Conflict", f"the request with this Idempotency-Key is done; its answer was not kept{note}")
 
 

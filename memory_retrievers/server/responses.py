@@ -47,18 +47,18 @@ _STATUS: Final[Mapping[type[Exception], int]] = {
 _MEANING: Final[Mapping[int, str]] = {
     400: "The request cannot be read.",
     401: "No token, or an unknown one.",
-    403: "The token does not reach this, or the Host or Origin is not one of this server's.",
+    403: "The token has no access to this, or the Host or Origin is not allowed.",
     404: "No such memory, tool or address.",
-    405: "Another method is needed.",
+    405: "The route does not take this method.",
     408: "The body did not arrive in time.",
     409: "A request with this Idempotency-Key is under way, or this server is not set up for what was asked.",
     413: "The body is too large.",
-    422: "The request breaks a rule; nothing was changed.",
-    429: "Too many requests; Retry-After says when to come back.",
-    500: "A mistake of this server.",
+    422: "The request is not valid; nothing was changed.",
+    429: "Too many requests; Retry-After says when to try again.",
+    500: "An internal error of this server.",
     501: "Not available here.",
     502: "A language model or an embedder failed.",
-    503: "The store is locked or busy; Retry-After says when to come back.",
+    503: "The store is locked or busy; Retry-After says when to try again.",
 }
 
 

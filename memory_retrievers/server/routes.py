@@ -37,7 +37,7 @@ _CHECKED: Final = [Depends(check_query)]
 read_routes = APIRouter(prefix="/api/v0", tags=["Read"], dependencies=_CHECKED)
 
 MARKDOWN: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"content": {"text/markdown": {"schema": {"type": "string"}}}, "description": "The block; empty if nothing."}
+    200: {"content": {"text/markdown": {"schema": {"type": "string"}}}, "description": "Markdown; it may be empty."}
 }
 JSON: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The raw memories."}
@@ -46,11 +46,11 @@ JSON: Final[dict[int | str, dict[str, Any]]] = {
 RESULT: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "content": {"application/json": {"schema": {"type": "object", "required": ["result"]}}},
-        "description": "What the method gives.",
+        "description": "What the method returns.",
     }
 }
 
-Explain = Annotated[bool, Query(description="Also tell explanation, scope, metadata and tags of each, and now.")]
+Explain = Annotated[bool, Query(description="Also return explanation, scope, metadata and tags of each, and now.")]
 
 
 @read_routes.post("/retrieve_memory", response_class=Response, responses=MARKDOWN)
@@ -90,7 +90,7 @@ async def _retrieved(body: RetrieveBody, request: RequestContext) -> RetrievalRe
 
 
 Conversation = Annotated[str, Query(description="The scope, as a whole path, for example user/alice.")]
-Budget = Annotated[int, Query(ge=0, description="Markdown of at most so many tokens, four characters each.")]
+Budget = Annotated[int, Query(ge=0, description="Maximum tokens of the markdown, four characters each.")]
 
 
 @read_routes.get("/profile", response_class=Response, responses=MARKDOWN)

@@ -170,7 +170,7 @@ def parse_tokens(lines: Iterable[str], *, origin: str) -> tuple[AccessToken, ...
         except ConfigurationError as error:
             raise ConfigurationError(f"{origin}, line {number}: {error}") from error
     if len({token.secret for token in tokens}) < len(tokens):
-        raise ConfigurationError(f"{origin}: the same secret stands on two lines; give each its own")
+        raise ConfigurationError(f"{origin}: two lines have the same secret; give each its own")
     return tuple(tokens)
 
 
@@ -257,10 +257,10 @@ class ServerSettings(TrafficSettings):
         """
         for each in self.allowed_origins:
             if not re.fullmatch(r"[a-z][a-z\d+.-]*://[^/?#*\sA-Z]+", each):
-                raise ConfigurationError(f"{each} is no origin of a page: write it like https://app.example.com")
+                raise ConfigurationError(f"{each} is not an origin: write it like https://app.example.com")
         if not self.tokens and not is_loopback(self.host):
             raise ConfigurationError(
-                f"{self.host} can be reached from other machines: give tokens, or listen at 127.0.0.1"
+                f"{self.host} can be reached from other machines: give tokens, or listen on 127.0.0.1"
             )
 
 

@@ -157,7 +157,7 @@ class Transport:
     def _whole(self, begun: httpx.Response) -> httpx.Response:
         """The answer with its body, read no further than any that is awaited: packed, a gigabyte takes a megabyte."""
         if begun.headers.get("content-encoding", "identity").lower() not in _ENCODINGS:
-            raise BackendError(f"what answers at {self.url} is not a memory server: it compresses with other than gzip")
+            raise BackendError(f"what answers at {self.url} is not a memory server: its compression is not gzip")
         body = bytearray()
         for piece in begun.iter_bytes():
             body += piece
@@ -207,5 +207,5 @@ def understood() -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BackendError(
-            "the server's answer is not understood: it may be of another version of memory-retrievers"
+            "the server's answer cannot be read: it may have another version of memory-retrievers"
         ) from error

@@ -343,5 +343,5 @@ def test_an_answer_of_something_else_is_not_taken_for_one(serving):
 
     with serving(app) as url, RemoteMemory(url) as remote:
         for ask in (lambda: remote.get("f1", scope=ALICE), remote.now):
-            with pytest.raises(BackendError, match="not understood"):
+            with pytest.raises(BackendError, match="cannot be read"):
                 ask()

@@ -170,9 +170,9 @@ def test_unknown_addresses_and_methods_are_answered_in_the_same_shape(client):
     assert "/openapi.json" in unknown.json()["message"]
     wrong = client.get("/api/v0/retrieve_memory")
     assert error_of(wrong) == (405, "MethodNotAllowed")
-    assert (wrong.headers["Allow"], wrong.json()["message"]) == ("POST", "this address takes POST")
+    assert (wrong.headers["Allow"], wrong.json()["message"]) == ("POST", "this route only takes POST")
     probed = client.post("/healthz")  # which is two routes
-    assert (probed.headers["Allow"], probed.json()["message"]) == ("GET, HEAD", "this address takes GET, HEAD")
+    assert (probed.headers["Allow"], probed.json()["message"]) == ("GET, HEAD", "this route only takes GET, HEAD")
     assert client.put("/api/v0/profile").headers["Allow"] == "GET, POST"
 
 
@@ -181,13 +181,13 @@ def test_a_query_that_a_route_does_not_know_or_has_twice_is_refused(client, aske
     answer = client.get(f"/api/v0/profile?conversation_id=user/alice&{asked}")
     assert error_of(answer) == (422, "ValidationError")
     name = asked.partition("=")[0]
-    known = "there is no query max_token: there are conversation_id, max_tokens"
+    known = "there is no parameter max_token: there are conversation_id, max_tokens"
     assert answer.json()["message"] == (known if name == "max_token" else f"query.{name} is given twice")
 
 
 def test_a_query_that_a_write_does_not_know_does_nothing(client, memory):
     answer = client.post("/api/v0/forget_scope?dry_run=true", json=of_alice())
-    assert answer.json()["message"] == "there is no query dry_run: there are none"
+    assert answer.json()["message"] == "there is no parameter dry_run: there are none"
     assert memory.get("fact-otter", scope="user/alice")
 
 
@@ -224,10 +224,10 @@ def test_an_unknown_field_is_told_with_those_there_are(client):
     answer = client.post("/api/v0/now", json={"zone": "UTC"})
     assert error_of(answer) == (422, "ValidationError")
     message = client.post("/api/v0/forget_scope", json={"scope": "user/alice"}).json()["message"]
-    assert message == "there is no field scope: there are conversation_id, include_child_scopes"
+    assert message == "there is no field scope: the fields are conversation_id, include_child_scopes"
     assert client.post("/api/v0/now", json={"zone": None}).status_code == 200  # what a newer client does not ask for
     nested = client.post("/api/v0/remember", json=of_alice(facts=[{"fact": "x", "mood": "good"}])).json()["message"]
-    assert nested.startswith("facts.0: there is no field mood: there are ")
+    assert nested.startswith("facts.0: there is no field mood: the fields are ")
 
 
 def test_openapi_tells_attributes_where_they_stand_and_shows_a_filter(client):

@@ -404,7 +404,7 @@ def test_a_port_that_is_taken_is_said_in_one_sentence(store):
         )
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"port {port} cannot be listened at" in done.stderr
+    assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
     assert "Traceback" not in done.stderr
 
 
