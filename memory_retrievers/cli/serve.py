@@ -175,7 +175,7 @@ def _ui(
     memory = opened(store, read_only=read_only, **ranked.options())
 
     def show(address: str) -> None:
-        print_text(f"a window into {store} is open, once, at {address}")
+        print_text(f"the window of {store} opens once, at {address}")
         if open_browser:
             webbrowser.open(address)
 

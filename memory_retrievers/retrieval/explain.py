@@ -125,7 +125,7 @@ def _unindexed(memory: AnyMemory) -> Reason:
 
 def _not_a_candidate(evidence: Evidence, depth: int) -> Reason:
     shared = f"shares {', '.join(evidence.words)}" if evidence.words else "shares no word"
-    candidates = f"the candidates, which are the {depth} nearest and the {depth} best by words"
+    candidates = f"the candidates, which are the best {depth} by vector similarity and by BM25"
     cosine = f"its cosine is {evidence.cosine:.3f}"
     return Outcome.NOT_A_CANDIDATE, f"It is not among {candidates}: {cosine}, and it {shared}."
 
@@ -135,15 +135,15 @@ def _after_search(memory: ExplainedMemory, trace: Trace) -> Reason:
     rank = f"rank {memory.rank} of {len(final)}"
     if memory.rank <= limit:
         asked = f"the best {trace.plan.request.limit} of both kinds together were asked for"
-        return Outcome.JOINT_LIMIT, f"It has {rank} of its kind, with {memory.score:.4f}; {asked}."
+        return Outcome.JOINT_LIMIT, f"It has {rank} of its kind, with a score of {memory.score:.4f}; {asked}."
     wanted = f"the best {limit} were asked for, and the last of them has {final[:limit][-1].score:.4f}"
     if memory.rank_before_forgetting <= limit:
-        brought = f"its retrievability of {memory.retrievability:.4f} brings it from rank"
-        ranks = f"{memory.rank_before_forgetting} to {rank}, with {memory.score:.4f}"
-        return Outcome.FORGOTTEN, f"It is half forgotten: {brought} {ranks}; {wanted}."
+        brought = f"its retrievability of {memory.retrievability:.4f} lowers it from rank"
+        ranks = f"{memory.rank_before_forgetting} to {rank}, with a score of {memory.score:.4f}"
+        return Outcome.FORGOTTEN, f"It has faded: {brought} {ranks}; {wanted}."
     is_repeated = any(stage.name == REPETITION and stage.score for stage in memory.stages)
     again = ", since a newer one repeats its best message" if is_repeated else ""
-    return Outcome.RANKED_TOO_LOW, f"It has {rank}, with {memory.score:.4f}{again}; {wanted}."
+    return Outcome.RANKED_TOO_LOW, f"It has {rank}, with a score of {memory.score:.4f}{again}; {wanted}."
 
 
 def _invalid(memory: AnyMemory, as_of: datetime | None) -> Reason:

@@ -57,11 +57,11 @@ class ExplainedMemory:
         scope: Whose.
         kind: A fact or an episode.
         text: A fact as it is; an episode's title, or its summary if it has none.
-        cosine: How near its nearest passage is to what was embedded of the question.
-        words: The terms of the question that stand in it, in the order of the question.
-        dense_rank: Its rank by cosine, from 1; None if it was not among the candidates.
+        cosine: Highest cosine of a passage of it with what was embedded of the question.
+        words: The terms of the question that occur in it, in the order of the question.
+        dense_rank: Its rank by vector similarity, from 1; None if it was not among the candidates.
         bm25_rank: Its rank by BM25, from 1; None likewise, and if it shares no word.
-        stages: What each list and each boost gave it.
+        stages: What each list and each boost added to its score.
         fused_score: What they add up to.
         rank_before_forgetting: Its rank among its kind by that, from 1.
         score_before_forgetting: The same on the scale of scores, at most 1.
@@ -98,9 +98,9 @@ class ExplainedMemory:
         return "\n".join((f"{one_line(self.text)} ({self.kind} {one_line(self.id)}{still_open})", *self._lines()))
 
     def _lines(self) -> Iterator[str]:
-        by_cosine = "not among the candidates" if self.dense_rank is None else f"rank {self.dense_rank}"
+        near = "not among the candidates" if self.dense_rank is None else f"rank {self.dense_rank}"
         by_words = "" if self.bm25_rank is None else f", rank {self.bm25_rank}"
-        yield f"  cosine: {self.cosine:.3f}, {by_cosine}"
+        yield f"  vector similarity: {near}, cosine {self.cosine:.3f}"
         yield f"  words: {', '.join(self.words) or 'none'}{by_words}"
         for stage in self.stages:
             rank = "" if stage.rank is None else f", rank {stage.rank}"
@@ -116,7 +116,7 @@ class ExplainedRetrieval:
 
     Attributes:
         query: What was asked, stripped.
-        embedded: What of it was embedded: without words that stand nearly everywhere in sight.
+        embedded: What of it was embedded: without words that nearly every searched text contains.
         scope: Where.
         now: When.
         semantic: The facts that are returned, best first.
@@ -152,8 +152,8 @@ class ExplainedAbsence:
         query: What was asked, stripped.
         outcome: The stage that dropped it, or that it is returned.
         reason: The same in a sentence.
-        cosine: How near its nearest passage is to the question; None if it was dropped before that mattered.
-        words: The terms of the question that stand in it; empty likewise.
+        cosine: Highest cosine of a passage of it with the question; None if it was dropped before that mattered.
+        words: The terms of the question that occur in it; empty likewise.
         memory: Its rank and score at every stage; None if it did not compete.
     """
 

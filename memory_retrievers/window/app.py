@@ -55,7 +55,7 @@ _LOCKED: Final = "database is locked"
 """What SQLite says when a program that knows nothing of this package holds the file."""
 
 _HTTP: Final = 80
-_CLOSED: Final = "This window is closed to you: open the address that memory-retrievers ui has printed.\n"
+_CLOSED: Final = "You are not signed in to this window: open the address that memory-retrievers ui has printed.\n"
 
 
 class Sessions:
@@ -145,10 +145,10 @@ class Gate:
     def _check_origin(self, headers: Headers) -> None:
         host = headers.get("host", "").lower()
         if host not in self._hosts:
-            raise HTTPError(403, "Forbidden", "this Host is not served here")
+            raise HTTPError(403, "Forbidden", "this Host is not allowed")
         origin = origin_of(headers)
         if origin is not None and origin.lower() != f"http://{host}":
-            raise HTTPError(403, "Forbidden", "this Origin may not ask here")
+            raise HTTPError(403, "Forbidden", "this Origin is not allowed")
 
     def _begun(self, token: str, *, is_known: bool) -> Response:
         session = self._sessions.begin(token)
@@ -185,7 +185,7 @@ def refusal(error: Exception) -> Response:
     if isinstance(error, HTTPError | MemoryRetrieversError):
         return failure(error)
     log_place_of(error)
-    message = "the window made a mistake; the terminal it was started in says where"
+    message = "the window has failed; the terminal it was started in says where"
     return HTTPError(500, "InternalError", message).response()
 
 
@@ -281,7 +281,7 @@ async def _asked(window: Window, body: type[Query], answer: Answer, request: Req
 
 async def _changed(window: Window, body: type[Query], answer: Answer, request: Request) -> Response:
     if window.settings.read_only:
-        raise HTTPError(403, "ReadOnly", "this window only looks: start it without --read-only to change anything")
+        raise HTTPError(403, "ReadOnly", "this window is read-only: start it without --read-only to change anything")
     return await _asked(window, body, answer, request)
 
 

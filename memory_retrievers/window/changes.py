@@ -91,15 +91,15 @@ def preview(window: Window, body: PreviewBody) -> JsonObject:
     memory = _for(window, body)
     if body.action == "move":
         _target(window, body.to)
-        goes = [{"what": "memories that move", "count": 1}]
-        note = "It keeps its id, times and versions, and leaves the reviews that wait and the characters of its scope."
+        goes = [{"what": "memories", "count": 1}]
+        note = "It keeps its id, times and versions. Pending reviews and characters of its old scope lose it."
         return {"goes": goes, "note": note}
     gone = _other(window, body, memory) if body.action == "merge" else memory
     messages = len(gone.messages) if isinstance(gone, EpisodicMemory) else 0
     counted = {"memories": 1, "messages": messages, **window.memory.overview.traces(gone.scope, id=gone.id)}
     notes = {
-        "merge": "Tags, metadata and sources of the other are joined to this one; the other is forgotten for good.",
-        "forget": "It is removed for good, with every trace. What was learned from it stays.",
+        "merge": "This one gets the other's tags, metadata and sources; the other is deleted permanently.",
+        "forget": "It is deleted permanently, with every trace. What was learned from it stays.",
     }
     return {
         "goes": [{"what": what, "count": count} for what, count in counted.items() if count],
@@ -113,8 +113,8 @@ def _for(window: Window, body: PreviewBody | ActBody) -> AnyMemory:
     possible = actions_of(memory, now=window.memory.now())
     if body.action not in possible:
         if body.action in {"pin", "unpin"}:
-            raise ValidationError(f"it is {'pinned' if memory.is_pinned else 'not pinned'} as it is")
-        raise ValidationError(f"{body.action} is not possible here; what is: {', '.join(possible)}")
+            raise ValidationError(f"it is {'already' if memory.is_pinned else 'not'} pinned")
+        raise ValidationError(f"{body.action} is not possible for this memory; possible are: {', '.join(possible)}")
     return memory
 
 
@@ -149,7 +149,7 @@ def undo(window: Window, body: UndoBody) -> JsonObject:
     """
     known = window.undo.get(body.change)
     if known is None:
-        raise NotFoundError("there is no such change that can be undone")
+        raise NotFoundError("there is no such change, or it can no longer be undone")
     window.reach(known.before.scope)
     window.journal.require_writable()
     try:
@@ -192,33 +192,33 @@ def _rewrite(window: Window, memory: AnyMemory, body: ActBody, *, correct: bool)
     check_limits(manager.settings, content=body.text)
     if isinstance(memory, EpisodicMemory):
         summary = window.memory.update(memory.id, scope=memory.scope, summary=body.text)
-        return summary, "The summary is mended; what was said stays as it was."
+        return summary, "The summary is corrected; the messages are unchanged."
     after = manager.update(Change(memory, content=body.text, correct=correct))
     if correct:
-        return after, "The words are mended in place: it is as if it had never said anything else."
-    return after, "What it said until now is kept as a former version."
+        return after, "The text is corrected in place, as if it had never said anything else."
+    return after, "The text until now is kept as an earlier version."
 
 
 def _invalidate(window: Window, memory: AnyMemory, _body: ActBody) -> Done:
     after = window.memory.invalidate(memory.id, scope=memory.scope)
-    return after, "It no longer holds: searches do not find it, and its history keeps it."
+    return after, "It is no longer valid: searches do not find it, and its history keeps it."
 
 
 def _pin(window: Window, memory: AnyMemory, _body: ActBody) -> Done:
     score = max(memory.importance, PINNED_IMPORTANCE)
     after = window.memory.manager.importance.set(memory, score=score, reason="pinned in the window")
-    return after, "It is always to be known: it is in the profile, and use no longer changes its importance."
+    return after, "The agent always knows it now: it is in the profile, and use no longer changes its importance."
 
 
 def _unpin(window: Window, memory: AnyMemory, _body: ActBody) -> Done:
-    return window.memory.manager.importance.clear(memory), "Its importance follows its use again."
+    return window.memory.manager.importance.clear(memory), "Use changes its importance again."
 
 
 def _tag(window: Window, memory: AnyMemory, body: ActBody) -> Done:
     if body.tags is None:
         raise ValidationError("tags must be given: the whole list, which may be empty")
     check_limits(window.memory.manager.settings, tags=body.tags)
-    return window.memory.manager.update(Change(memory, tags=body.tags)), "Its tags are these now."
+    return window.memory.manager.update(Change(memory, tags=body.tags)), "Its tags are replaced by these."
 
 
 def _other(window: Window, body: PreviewBody | ActBody, memory: AnyMemory) -> SemanticMemory:
@@ -243,12 +243,12 @@ def _merge(window: Window, memory: AnyMemory, body: ActBody) -> Done:
         draft = SemanticDraft(**{name: getattr(gone, name) for name in SemanticDraft.model_fields})
         joined = manager.confirm(kept, draft)
         if joined is None:
-            raise ValidationError("it no longer holds, so nothing can be merged into it")
+            raise ValidationError("it is no longer valid, so nothing can be merged into it")
         check_limits(manager.settings, tags=joined.tags, metadata=joined.metadata)
         manager.delete([gone])
     window.undo.forget(other.key)
     after = window.find(memory.id, scope=memory.scope)
-    return after, "The other is forgotten; its tags, metadata and sources are this one's."
+    return after, "The other is forgotten; this one has its tags, metadata and sources."
 
 
 def _target(window: Window, to: str | None) -> str:
@@ -269,7 +269,7 @@ def _move(window: Window, memory: AnyMemory, body: ActBody) -> Done:
 def _forget(window: Window, memory: AnyMemory, _body: ActBody) -> Done:
     window.memory.forget(memory.id, scope=memory.scope)
     window.undo.forget(memory.key)
-    return None, "It is gone for good; memory-retrievers purge also clears the bytes that are left in the files."
+    return None, "It is deleted permanently; memory-retrievers purge also clears the bytes that are left in the files."
 
 
 def _forget_message(window: Window, memory: AnyMemory, body: ActBody) -> Done:
@@ -280,7 +280,7 @@ def _forget_message(window: Window, memory: AnyMemory, body: ActBody) -> Done:
     forgotten = window.memory.forget_messages(memory.scope, [said])
     for its_id in {memory.id, *forgotten.episodes}:
         window.undo.forget(MemoryKey(scope=memory.scope, id=its_id))
-    note = f"It is gone for good. {len(forgotten.memories)} memories made of the conversation stay, and may tell it."
+    note = f"It is deleted permanently. {len(forgotten.memories)} memories made from the conversation may still say it."
     try:
         return window.find(memory.id, scope=memory.scope), note
     except NotFoundError:  # nothing else was said there

@@ -71,7 +71,7 @@ class Journal:
             with closing(os.fdopen(self._opened(), "ab", buffering=0)) as file:
                 file.write(f"{json.dumps(asdict(entry))}\n".encode())  # in one piece: others append as well
         except OSError as error:
-            raise BackendError(f"the change is made, but could not be noted in {self._path.name}: {error}") from error
+            raise BackendError(f"the change was made, but not recorded in {self._path.name}: {error}") from error
         return entry
 
     def require_writable(self) -> None:
@@ -79,9 +79,7 @@ class Journal:
         try:
             os.close(self._opened())
         except OSError as error:
-            raise BackendError(
-                f"changes could not be noted in {self._path.name}, so none is made: {error.strerror}"
-            ) from error
+            raise BackendError(f"no change was made: {self._path.name} cannot be written: {error.strerror}") from error
 
     def _opened(self) -> int:
         """Open the file to append; a new one is for its owner, or for the group that shares the directory."""

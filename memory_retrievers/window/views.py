@@ -203,7 +203,7 @@ def actions_of(memory: AnyMemory, *, now: datetime) -> list[str]:
 def diff(window: Window, query: DiffQuery) -> JsonObject:
     """Compare the memories of a scope at two moments."""
     if query.since is None:
-        raise ValidationError("since must be a moment, as ISO 8601")
+        raise ValidationError("since must be a time, as ISO 8601")
     scope, now = window.reach(query.scope), window.memory.now()
     found = window.memory.diff(scope, since=query.since, until=query.until or now, limit=MOST_CHANGES)
     context: dict[str, Any] = {"now": now, "as_of": found.until}
@@ -245,7 +245,7 @@ def health(window: Window, _query: Query) -> JsonObject:
     ]
     counts: JsonObject = {"queue": queues, "due": overview.pending_reviews(root)}
     if root is not None:
-        return _only("note", "the store as a whole is not looked at here", _ELSEWHERE) | counts
+        return _only("note", "this window does not check the store as a whole", _ELSEWHERE) | counts
     return _diagnosed(window.doctor) | counts
 
 
@@ -255,7 +255,7 @@ def _diagnosed(doctor: Doctor) -> JsonObject:
     except MemoryRetrieversError as error:
         return _only("error", str(error), "run memory-retrievers doctor")
     if seen is None:
-        return _only("note", "the store is being looked through", "look again in a moment")
+        return _only("note", "the store is being checked", "look again in a moment")
     tables = seen.tables
     index: JsonObject = {"backend": seen.backend, "schema": seen.schema, "known schema": seen.known_schema}
     if tables is not None:

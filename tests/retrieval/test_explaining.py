@@ -236,7 +236,7 @@ class TestExplainMissing:
         explained = self.outcome(memory, "e3", episodic_limit=2)
         assert explained.outcome == "ranked_too_low"
         assert explained.memory.rank_before_forgetting > 2
-        assert explained.reason.startswith(f"It has rank {explained.memory.rank} of 4, with ")
+        assert explained.reason.startswith(f"It has rank {explained.memory.rank} of 4, with a score of ")
 
     def test_pushed_out_by_forgetting(self, open_memory, clock):
         memory = open_memory(RetrievalSettings(decay_weight=1))
@@ -246,7 +246,7 @@ class TestExplainMissing:
         explained = self.outcome(memory, "old", query="They planted basil.", episodic_limit=1)
         assert explained.outcome == "forgotten"
         assert (explained.memory.rank_before_forgetting, explained.memory.rank) == (1, 2)
-        assert "brings it from rank 1 to rank 2 of 2" in explained.reason
+        assert "lowers it from rank 1 to rank 2 of 2" in explained.reason
 
     def test_cut_by_the_joint_limit(self, memory):
         everything = memory.explain("a boat of basil", scope="c1")

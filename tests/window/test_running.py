@@ -235,7 +235,7 @@ def test_the_command_says_what_is_in_its_way(tmp_path):
         memory.remember_fact(scope=SCOPE, fact="User lives in Lyon")
     assert "scope" in refused("--store", store, "--scope", "a//b")
     with window_into(store) as client:
-        assert "cannot be listened at" in refused("--store", store, "--port", client.base_url.port)
+        assert "cannot listen on" in refused("--store", store, "--port", client.base_url.port)
     with contextlib.closing(sqlite3.connect(store / "memory.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
     assert "newer version" in refused("--store", store)

@@ -5,16 +5,16 @@ import { button, counted, element, inSteps, isShown, moment, percent, quoted, re
 
 /** What each act is called, and what its dialog asks. */
 const ACTS = {
-  correct: { label: "Correct", title: "Correct the words", note: "The words are mended in place: there is no new version.", field: "text" },
-  update: { label: "Update", title: "Tell how it is now", note: "This becomes a new version; what held until now is kept.", field: "text" },
+  correct: { label: "Correct", title: "Correct the text", note: "The text is corrected in place: there is no new version.", field: "text" },
+  update: { label: "Update", title: "Update to a new version", note: "The text until now is kept as an earlier version.", field: "text" },
   tag: { label: "Tags", title: "Tags", note: "One tag on each line.", field: "tags" },
   pin: { label: "Pin" },
   unpin: { label: "Unpin" },
-  invalidate: { label: "Invalidate", title: "It no longer holds", note: "It is kept, and found for moments at which it held.", confirm: "Invalidate" },
-  merge: { label: "Merge", title: "Merge with another memory", note: "This memory stays; the other one is forgotten, and its tags and sources come here.", field: "other", preview: true, confirm: "Merge" },
-  move: { label: "Move", title: "Move to another scope", note: "Everything of it goes there.", field: "to", preview: true, confirm: "Move" },
-  forget: { label: "Forget", title: "Forget this memory", note: "It is deleted for good.", preview: true, confirm: "Forget" },
-  forget_message: { label: "Forget", title: "Forget this message", note: "It is deleted for good; title and summary are made anew of what else was said. What was learned from it stays.", confirm: "Forget", ofMessage: true },
+  invalidate: { label: "Invalidate", title: "Mark as no longer valid", note: "It is kept, and found for moments at which it was valid.", confirm: "Invalidate" },
+  merge: { label: "Merge", title: "Merge with another memory", note: "This memory stays; the other one is forgotten, and this one gets its tags, metadata and sources.", field: "other", preview: "deleted", confirm: "Merge" },
+  move: { label: "Move", title: "Move to another scope", note: "It moves with its versions and associations.", field: "to", preview: "moved", confirm: "Move" },
+  forget: { label: "Forget", title: "Forget this memory", note: "It is deleted permanently.", preview: "deleted", confirm: "Forget" },
+  forget_message: { label: "Forget", title: "Forget this message", note: "It is deleted permanently; title and summary are made again from the other messages. What was learned from it stays.", confirm: "Forget", ofMessage: true },
 };
 const FIELDS = { text: "Text", tags: "Tags", other: "Id of the other memory", to: "Scope" };
 
@@ -62,7 +62,7 @@ export class Changes {
     const failed = element("p", { class: "notice alarm", role: "alert", hidden: true });
     const goes = element("div", { "aria-live": "polite" });
     const field = act.field ? this.#field(act.field, value, fixed) : null;
-    const save = element("button", { type: "submit", class: action.startsWith("forget") ? "danger" : "main" }, act.preview ? "What will go?" : act.confirm ?? "Save");
+    const save = element("button", { type: "submit", class: action.startsWith("forget") ? "danger" : "main" }, act.preview ? `What will be ${act.preview}?` : act.confirm ?? "Save");
     const form = element("form", {}, element("h2", { id: "dialog-title" }, act.title), element("p", { class: "quiet" }, act.note),
       quoted(shortened(memory.title || memory.text, 300)), field, goes, failed,
       element("p", { class: "acts" }, button("Cancel", () => this.dialog.close()), save));
@@ -73,13 +73,13 @@ export class Changes {
     };
     field?.addEventListener("input", () => {
       previewed = null;
-      if (act.preview) save.textContent = "What will go?";
+      if (act.preview) save.textContent = `What will be ${act.preview}?`;
       goes.replaceChildren();
     });
     const preview = async () => {
       const body = this.#body(act, form);
       const told = await send("preview", { action, scope: memory.scope, id: memory.id, ...body });
-      goes.replaceChildren(goings(told));
+      goes.replaceChildren(goings(act, told));
       previewed = JSON.stringify(body);
       save.textContent = act.confirm;
     };
@@ -167,7 +167,7 @@ export class Changes {
       button(shortened(keep.title || keep.text, 300) || "(no text)", () => this.page.open(keep), { class: "headline link", dir: "auto", "data-key": `alike ${keep.id}` }),
       element("p", { class: "quiet" }, moment(keep.created_at)),
       this.page.readOnly ? null : button(`Keep the ${words}`, () => this.begin("merge", keep, other.id), { "data-key": `keep ${keep.id}` }));
-    return element("div", { class: "pair" }, element("p", { class: "quiet" }, `alike to ${percent(similarity)}`), element("div", { class: "sides" }, side(first, second, "first"), side(second, first, "second")));
+    return element("div", { class: "pair" }, element("p", { class: "quiet" }, `${percent(similarity)} similar`), element("div", { class: "sides" }, side(first, second, "first"), side(second, first, "second")));
   }
 
   /** What was changed in a scope, newest first, with an undo where there is one. */
@@ -186,7 +186,7 @@ export class Changes {
   }
 }
 
-function goings(told) {
+function goings(act, told) {
   const items = told.goes.map((each) => element("li", { dir: "auto" }, element("strong", {}, String(each.count)), ` ${each.what}`));
-  return element("div", { class: "notice" }, element("p", { class: "strong" }, items.length ? "This will go:" : "Nothing will go."), element("ul", {}, ...items), told.note ? quoted(told.note) : null);
+  return element("div", { class: "notice" }, element("p", { class: "strong" }, items.length ? `This will be ${act.preview}:` : `Nothing will be ${act.preview}.`), element("ul", {}, ...items), told.note ? quoted(told.note) : null);
 }

@@ -7,7 +7,7 @@ const SIZE = { width: 640, height: 180, left: 48, right: 14, top: 14, bottom: 28
 /** A curve of `[days from now, retrievability]` with its axes, and the same in words. */
 export function curveFigure(points, stability) {
   const known = (points ?? []).filter(([day, value]) => Number.isFinite(day) && Number.isFinite(value));
-  if (known.length < 2) return element("p", { class: "quiet" }, "It does not fade.");
+  if (known.length < 2) return element("p", { class: "quiet" }, "It is not forgotten with time.");
   const { width, height, left, right, top, bottom } = SIZE;
   const first = known[0][0];
   const last = known.at(-1)[0];

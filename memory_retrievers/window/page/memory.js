@@ -80,7 +80,7 @@ export class Panel {
     const { memory } = told;
     this.title.textContent = memory.title ? shortened(memory.title, 1000) : { fact: "A fact", episode: "An episode", open: "An open conversation" }[memory.kind] ?? "A memory";
     redraw(this.body,
-      this.page.asOf === null ? null : element("p", { class: "quiet" }, "As it is now; its versions tell how it was."), quoted(memory.text), this.#marks(memory), this.page.acts(memory, told.actions ?? []),
+      this.page.asOf === null ? null : element("p", { class: "quiet" }, "As it is now; its versions show how it was."), quoted(memory.text), this.#marks(memory), this.page.acts(memory, told.actions ?? []),
       why.length ? element("section", { class: "why" }, ...why.filter(Boolean)) : null,
       this.#messages(told, told.messages ?? [], told.hidden_messages ?? 0), this.#versions(told.versions ?? []),
       section("How well it is remembered", curveFigure(told.curve, memory.stability_days)),
@@ -90,7 +90,7 @@ export class Panel {
   #marks(memory) {
     const marks = [memory.kind === "fact" ? memory.category || "fact" : memory.kind === "open" ? "open conversation" : memory.kind];
     if (memory.pinned) marks.push("pinned");
-    if (!memory.active) marks.push("no longer holds");
+    if (!memory.active) marks.push("no longer valid");
     for (const tag of memory.tags ?? []) marks.push(`#${shortened(tag, 100)}`);
     return element("ul", { class: "marks", "aria-label": "Marks and tags" }, ...marks.map((mark) => element("li", { class: "mark", dir: "auto" }, mark)));
   }
@@ -109,7 +109,7 @@ export class Panel {
     const made = (version) => element("div", { class: version.current ? "version current" : "version" }, quoted(version.text), element("p", { class: "quiet" },
       version.valid_from ? "from " : null, version.valid_from ? moment(version.valid_from) : null,
       version.valid_until ? " until " : null, version.valid_until ? moment(version.valid_until) : null,
-      version.current ? element("strong", {}, " · this one holds") : null));
+      version.current ? element("strong", {}, " · current") : null));
     return section(counted(versions.length, "version"), inSteps(versions, made));
   }
 
@@ -123,10 +123,10 @@ export class Panel {
     const time = (iso) => (iso ? moment(iso) : null);
     const metadata = Object.keys(memory.metadata ?? {}).length ? quoted(JSON.stringify(memory.metadata, null, 1), "span") : null;
     return section("About it", fields([
-      ["Scope", quoted(memory.scope, "span")], ["Id", quoted(memory.id, "span")], ["Made", time(memory.created_at)], ["Changed", time(memory.updated_at)],
-      ["Holds from", time(memory.valid_from)], ["Holds until", time(memory.valid_until)], ["Expires", time(memory.expires_at)],
+      ["Scope", quoted(memory.scope, "span")], ["Id", quoted(memory.id, "span")], ["Created", time(memory.created_at)], ["Changed", time(memory.updated_at)],
+      ["Valid from", time(memory.valid_from)], ["Valid until", time(memory.valid_until)], ["Expires", time(memory.expires_at)],
       ["Origin", memory.origin], ["Agent", memory.agent_id], ["Conversation", memory.conversation], ["Summary by", memory.summary_by],
-      ["Remembered to", Number.isFinite(memory.retrievability) ? percent(memory.retrievability) : null], ["Metadata", metadata],
+      ["Retrievability", Number.isFinite(memory.retrievability) ? percent(memory.retrievability) : null], ["Metadata", metadata],
     ]));
   }
 }

@@ -49,7 +49,7 @@ export class Search {
     if (this.page.asOf) body.as_of = this.page.asOf;
     if (elements.where.value.trim()) body.where = filter(elements.where.value);
     const least = elements.min_relevance.value.trim();
-    if (least) body.min_relevance = least === "auto" ? "auto" : number(least, "Least relevance");
+    if (least) body.min_relevance = least === "auto" ? "auto" : number(least, "Minimum relevance");
     for (const [name, label] of [["limit", "Most hits"], ["max_tokens", "Most tokens"]]) {
       if (elements[name].value.trim()) body[name] = number(elements[name].value, label);
     }

@@ -310,7 +310,7 @@ export class Timeline {
 function slim(memory) {
   const marks = [];
   if (memory.pinned) marks.push("pinned");
-  if (!memory.active) marks.push("no longer holds");
+  if (!memory.active) marks.push("no longer valid");
   if (memory.versions > 1) marks.push(`${grouped(memory.versions)} versions`);
   const text = memory.title ? `${shortened(memory.title, SHOWN)} — ${shortened(memory.text, SHOWN)}` : shortened(memory.text, SHOWN);
   const label = { fact: memory.category || "fact", open: "open conversation" }[memory.kind] ?? memory.kind;

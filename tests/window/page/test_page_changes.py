@@ -87,7 +87,7 @@ def test_invalidate_and_undo_from_the_list_of_changes(show, stored):
     page = show("home").tab_to_button("Invalidate").press("Enter")
     page.wait("document.getElementById('dialog').open")
     page.tab_to("it.type === 'submit'").press("Enter")
-    page.wait("document.querySelector('#memory .marks').textContent.includes('no longer holds')")
+    page.wait("document.querySelector('#memory .marks').textContent.includes('no longer valid')")
     assert stored(home).invalid_at is not None
 
     page.press("Escape")

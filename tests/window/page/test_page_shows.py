@@ -134,7 +134,7 @@ def test_the_slider_shows_what_was_known_on_a_day(window, aged):
     page.wait(f"document.querySelectorAll('{ROWS}').length === 3")
 
     assert any("Lyon" in row for row in page.texts(ROWS))
-    assert not any("Nantes" in row or "no longer holds" in row for row in page.texts(ROWS))
+    assert not any("Nantes" in row or "no longer valid" in row for row in page.texts(ROWS))
     assert page.text("#moment").endswith("UTC")
     assert page.run("document.activeElement.getAttribute('aria-valuetext')") == page.text("#moment")
     page.press("End")
