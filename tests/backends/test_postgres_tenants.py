@@ -165,8 +165,14 @@ class TestADatabaseOfTheFirstSchema:
             "GRANT EXECUTE ON FUNCTION passages_added() TO PUBLIC",
             "every role may attach the trigger function passages_",
         ),
-        ("ALTER FUNCTION passages_added() RESET search_path", "schemas that the trigger function passages_added searches"),
-        ("ALTER FUNCTION passages_added() SET search_path TO public", "schemas that the trigger function passages_added"),
+        (
+            "ALTER FUNCTION passages_added() RESET search_path",
+            "schemas that the trigger function passages_added searches",
+        ),
+        (
+            "ALTER FUNCTION passages_added() SET search_path TO public",
+            "schemas that the trigger function passages_added",
+        ),
         ("GRANT CREATE ON SCHEMA public TO PUBLIC", "every role may create functions in the schema public"),
     ],
 )
