@@ -392,10 +392,10 @@ def difference(
         until=until,
         added=tuple(sorted((*come.values(), *episodes), key=_began)),
         changed=tuple(sorted(changed, key=lambda change: _began(change.after))),
-        ended=tuple(sorted(gone.values(), key=lambda fact: (fact.invalid_at or until, fact.id))),
+        ended=tuple(sorted(gone.values(), key=lambda fact: (fact.invalid_at or until, fact.id, fact.scope))),
         is_complete=is_complete,
     )
 
 
-def _began(memory: AnyMemory) -> tuple[datetime, str]:
-    return (memory.start_at if isinstance(memory, EpisodicMemory) else memory.valid_at, memory.id)
+def _began(memory: AnyMemory) -> tuple[datetime, str, str]:
+    return (memory.start_at if isinstance(memory, EpisodicMemory) else memory.valid_at, memory.id, memory.scope)

@@ -112,3 +112,16 @@ def test_bad_moments_and_limits_are_refused(memory):
         memory.diff("c1", since="2025-03-02", limit=0)
     with pytest.raises(ValidationError, match="since"):
         memory.diff("c1", since="yesterday")
+
+
+def test_the_same_id_in_several_scopes_comes_in_the_order_of_the_scopes(memory, clock):
+    before = clock.now() - timedelta(days=1)
+    for scope in ("c1/b", "c1/a", "c1"):
+        memory.remember_fact(scope=scope, id="f", fact=f"User has {scope}")
+    added = memory.diff("c1", since=before, include_child_scopes=True).added
+    assert [fact.scope for fact in added] == ["c1", "c1/a", "c1/b"]
+    clock.advance(days=1)
+    for scope in ("c1/b", "c1/a", "c1"):
+        memory.invalidate("f", scope=scope)
+    ended = memory.diff("c1", since=before + timedelta(days=1), include_child_scopes=True).ended
+    assert [fact.scope for fact in ended] == ["c1", "c1/a", "c1/b"]
