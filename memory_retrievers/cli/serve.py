@@ -136,7 +136,8 @@ def _mcp(
             told = f"serving {at.scope} of {at.store} to MCP clients"
             serve_http(offer, host=host, port=port, token=token, announce=lambda base: announce(told, base + PATH))
         else:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # as SIGTERM: what waits for a line of input hears no Ctrl-C
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and it is not ignored, as behind nohup
+                signal.signal(signal.SIGINT, signal.SIG_DFL)  # as SIGTERM: what waits for a line hears no Ctrl-C
             serve_stdio(offer)
 
 
