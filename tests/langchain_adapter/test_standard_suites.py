@@ -57,7 +57,8 @@ class _ToolOfTheRegistry:
 
     @pytest.fixture(autouse=True)
     def _stocked(self, memory, stock, tool_examples):
-        stock(memory, "user/alice")
+        if isinstance(self, ToolsIntegrationTests):  # the other suite calls no tool
+            stock(memory, "user/alice")
         self.example = next(arguments for name, _, arguments in tool_examples if name == self.name)
 
     @property

@@ -73,8 +73,8 @@ def test_a_profile_is_read_from_indexes_of_its_own(memory):
     """However many other facts, and former ones, a scope holds."""
     steps = []
     for others in (10, 400):
-        for number in range(others):
-            remember(memory, f"Saw car {number} of {others}", "note", allow_duplicates=True)
+        seen = [{"scope": ALICE, "fact": f"Saw car {n} of {others}", "category": "note"} for n in range(others)]
+        memory.remember_many(seen, allow_duplicates=True)
         remember(memory, f"Likes tea number {others}", "preference")
         with memory._store.ledger.database.read() as connection:
             connection.set_progress_handler(partial(steps.append, others), 1)

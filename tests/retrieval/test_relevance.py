@@ -53,6 +53,13 @@ def memory():
         yield opened
 
 
+@pytest.fixture(scope="module")
+def history():
+    with AgentMemory.in_memory() as opened:
+        opened.remember_many(load_history(scope=SCOPE, now=datetime(2026, 3, 1, tzinfo=UTC)))
+        yield opened
+
+
 def found(memory, query, **options):
     result = memory.retrieve(query, scope=SCOPE, record=False, **options)
     return [hit.memory.fact for hit in result.semantic], [hit.memory.title for hit in result.episodic]
@@ -358,12 +365,10 @@ def test_what_was_said_in_other_words_is_recalled_from_a_small_scope(said, asked
 
 
 @pytest.mark.parametrize("query", ["zzz qqq", "blorf wug frobnicate", "Who won the football match yesterday?"])
-def test_what_stands_out_by_chance_alone_is_not_recalled(query):
-    with AgentMemory.in_memory() as memory:
-        memory.remember_many(load_history(scope=SCOPE, now=datetime(2026, 3, 1, tzinfo=UTC)))
-        found_now = memory.retrieve(query, scope=SCOPE, min_relevance="auto", record=False)
-        assert {each.memory.category for each in found_now.semantic} <= {Category.GUIDELINE}
-        assert found_now.episodic == ()
+def test_what_stands_out_by_chance_alone_is_not_recalled(history, query):
+    found_now = history.retrieve(query, scope=SCOPE, min_relevance="auto", record=False)
+    assert {each.memory.category for each in found_now.semantic} <= {Category.GUIDELINE}
+    assert found_now.episodic == ()
 
 
 @pytest.mark.parametrize(
