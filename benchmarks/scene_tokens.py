@@ -17,10 +17,9 @@ from typing import Final
 
 from scene_story import CHAT_LENGTH, POINT_OF_VIEW, PRESENT, STORY
 
-from memory_retrievers.backends.sql.characters import updated
 from memory_retrievers.models import EpisodicMemory
 from memory_retrievers.models.scenes import CharacterState
-from memory_retrievers.scene.events import drafts_of
+from memory_retrievers.scene.events import drafts_of, updated
 from memory_retrievers.scene.render import Part, PlacedEvent, placed, scene_block, separator
 from memory_retrievers.settings import SceneSettings
 from memory_retrievers.storage.store import complete

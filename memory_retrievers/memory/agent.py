@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from memory_retrievers.backends.files import outside, written
-from memory_retrievers.backends.sql.characters import derived_from, updated
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.memory.base import BaseMemory, awaited, check_replacing
 from memory_retrievers.memory.engine import Engine, open_engine
@@ -52,7 +51,7 @@ from memory_retrievers.models.selection import Listing, Selection
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval
 from memory_retrievers.retrieval.request import RetrievalRequest, parse_limit, parse_query
 from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
-from memory_retrievers.scene.events import drafts_of, known_to, relevance
+from memory_retrievers.scene.events import derived_from, drafts_of, known_to, relevance, updated
 from memory_retrievers.scene.render import scene_block
 from memory_retrievers.settings import POOL_SIZE, SCENE_BUDGET, SceneSettings
 from memory_retrievers.storage import export as transfer
@@ -969,7 +968,9 @@ class AgentMemory(BaseMemory):
 
         def update_characters(stored: builtins.list[AnyMemory]) -> None:
             before = characters.all(parsed)
-            characters.put(parsed, [state for state in updated(before, _episodes(stored)) if state not in before])
+            known = {state.name: state for state in before}
+            after = updated(before, _episodes(stored))
+            characters.put(parsed, [state for state in after if state != known.get(state.name)])
 
         return _episodes(self._store.put(drafts_of(parsed, events), together=update_characters))
 
@@ -1025,9 +1026,9 @@ class AgentMemory(BaseMemory):
             rules = SceneSettings.model_validate({} if settings is None else settings)
         # 2. what happened, as far as it is known to whoever looks on, who neither know what others feel since then
         scenes = self._store.ledger.scenes(parsed, now=self._store.now())
-        states = self._store.ledger.characters.all(parsed)
-        known = known_to(viewers, scenes, characters=states)
+        known = known_to(viewers, scenes, characters=self._store.ledger.characters.all(parsed))
         episodes = known or scenes  # a story without a past helps nobody
+        states = self.characters(parsed, pov=viewers)
         # 3. what of it matters now
         scores = None
         if query is not None and (not isinstance(query, str) or query.strip()):
@@ -1038,7 +1039,7 @@ class AgentMemory(BaseMemory):
             episodes,
             chat_length=length,
             present=there,
-            characters=derived_from(known) if viewers else states,
+            characters=states,
             pov=viewers,
             budget=room,
             settings=rules,

@@ -96,8 +96,7 @@ def _bm25_of_joined(
     """BM25 of n texts that are joined of passages: counts of shape (t, n), lengths of shape (n,)."""
     k1, b = settings.bm25_k1, settings.bm25_b
     norms = candidates.kept(
-        (name, k1, b),
-        lambda: _norms(lengths, average_length=float(np.add.reduce(lengths)) / len(lengths), k1=k1, b=b),
+        (name, k1, b), lambda: _norms(lengths, average_length=float(np.add.reduce(lengths)) / len(lengths), k1=k1, b=b)
     )
     return _saturated(counts, norms, _weights(candidates, counts))
 

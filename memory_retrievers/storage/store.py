@@ -769,13 +769,7 @@ class MemoryStore:
             removed = self.ledger.remove(keys)
             if event is not None:
                 self.ledger.events.note(gone, event, at=self.now())
-                self._retell(keys)
             return removed
-
-    def _retell(self, keys: Iterable[MemoryKey]) -> None:
-        """Bring the characters of stories to what is left of these, once memories of their scopes have gone."""
-        for scope in {key.scope for key in keys}:
-            self.ledger.characters.retell(scope, partial(self.ledger.scenes, scope, now=self.now()))
 
     def move(self, keys: Sequence[MemoryKey], *, target_scope: str) -> list[AnyMemory]:
         """Move memories to another scope in one transaction; returns them as they are there, in the order given.
@@ -792,7 +786,6 @@ class MemoryStore:
             self.keyword.add([replace(passage, scope=target) for passage in passages])
             arrived = [MemoryKey(scope=target, id=key.id) for key in leaving]
             self.ledger.events.note(arrived, MemoryEventType.MOVED, at=self.now())
-            self._retell([*leaving, *arrived])
             return [self.get(key.id, scope=target) for key in keys]
 
     def add_pending_reviews(self, reviews: Sequence[PendingReview]) -> None:

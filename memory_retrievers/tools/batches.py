@@ -320,7 +320,5 @@ def _updated(context: ToolContext, batch: Batch[AnyMemory]) -> Answer:
         "errors": batch.errors,
     }
     return Answer(
-        answer,
-        full=lambda: {"memory_objects": [complete(context, memory) for memory in batch.done]},
-        plain=answer,
+        answer, full=lambda: {"memory_objects": [complete(context, memory) for memory in batch.done]}, plain=answer
     )

@@ -131,8 +131,7 @@ class MemorySearchArguments(ManagementArguments):
     where: Where = None
     content_type: ContentTypeFilter = None
     min_similarity: Annotated[
-        float,
-        *within(0.0, 1.0, "Only memories at least this similar to the query; not used by keyword search."),
+        float, *within(0.0, 1.0, "Only memories at least this similar to the query; not used by keyword search.")
     ] = 0.0
     search_mode: Annotated[
         SearchMode,
@@ -214,11 +213,7 @@ def _response(
     ]
     return Answer(
         {"success": True, "total_count": len(found)},
-        {
-            "total": len(found),
-            "results": brief,
-            "wider_scopes": None if found else _elsewhere(context, arguments),
-        },
+        {"total": len(found), "results": brief, "wider_scopes": None if found else _elsewhere(context, arguments)},
         lambda: {
             "results": [_whole(context, arguments, hit, accessed.get(hit.memory.key, hit.memory)) for hit in found],
             "search_metadata": {

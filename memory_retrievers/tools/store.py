@@ -37,14 +37,7 @@ from memory_retrievers.tools.arguments import (
     check_limits,
     within,
 )
-from memory_retrievers.tools.responses import (
-    CONTENT_PREVIEW,
-    association_object,
-    complete,
-    preview,
-    rounded,
-    text_of,
-)
+from memory_retrievers.tools.responses import CONTENT_PREVIEW, association_object, complete, preview, rounded, text_of
 from memory_retrievers.tools.tool import Answer, ToolContext
 
 MIN_SEMANTIC_COSINE: Final = 0.7

@@ -14,10 +14,7 @@ __all__ = ["WindowSettings", "serve"]
 
 __getattr__ = lazy_names(
     __name__,
-    {
-        "WindowSettings": "memory_retrievers.window.state",
-        "serve": "memory_retrievers.window.app",
-    },
+    {"WindowSettings": "memory_retrievers.window.state", "serve": "memory_retrievers.window.app"},
     Extra("starlette", "starlette", "ui"),
     Extra("uvicorn", "uvicorn", "ui"),
 )

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_retrievers import CharacterState, SceneDetails, ValidationError
-from memory_retrievers.backends.sql.characters import updated
 from memory_retrievers.models.scenes import MOST_SHIFTS, EmotionShift, MessageSpan
-from memory_retrievers.scene.events import known_to
+from memory_retrievers.scene.events import known_to, updated
 
 
 def event(id, **fields):

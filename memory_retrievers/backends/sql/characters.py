@@ -1,19 +1,18 @@
-"""Story characters as rows: their states, the events they know, and how events change them."""
+"""Story characters as rows: their states, and the events they know."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Part, Whole, scope_id_of
 from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json
 from memory_retrievers.errors import BackendError
-from memory_retrievers.models import EpisodicMemory
 from memory_retrievers.models.contents import StoredCharacter
-from memory_retrievers.models.scenes import MOST_SHIFTS, CharacterState, EmotionShift, MessageSpan, SceneDetails
-from memory_retrievers.text.analysis import caseless
+from memory_retrievers.models.scenes import CharacterState
 
+_IN_COLUMNS: Final = {"name", "known_events"}
 _INSERT: Final = """INSERT INTO characters (scope_id, name, known_events, state) VALUES (?, ?, ?, ?)
     ON CONFLICT (scope_id, name)"""
 
@@ -41,59 +40,11 @@ class SQLCharacters(Part):
                 [_row(scope_id, state) for state in states],
             )
 
-    def retell(self, scope: str, episodes: Callable[[], Sequence[EpisodicMemory]]) -> None:
-        """Replace the scope's characters, if it has any, by those of its episodes; if one is damaged, they stay."""
-        with self.database.write(scope) as connection:
-            if connection.execute(f"SELECT row FROM characters WHERE {OF_SCOPE} LIMIT 1", {"scope": scope}).fetchone():
-                try:
-                    states = derived_from(episodes())
-                except BackendError:
-                    return
-                connection.execute(f"DELETE FROM characters WHERE {OF_SCOPE}", {"scope": scope})
-                self.put(scope, states)
-
     def restore(self, character: StoredCharacter) -> bool:
         """Restore a character as it was exported; False if there is one of its name."""
         with self.database.write(character.scope) as connection:
             row = _row(scope_id_of(connection, character.scope), character.state)
             return bool(connection.execute(f"{_INSERT} DO NOTHING", row).rowcount)
-
-
-def updated(states: Sequence[CharacterState], episodes: Sequence[EpisodicMemory]) -> list[CharacterState]:
-    """Update the characters by episodes in this order: known characters first, then new ones.
-
-    A character that an event makes feel something feels that from then on; one that witnessed it knows it. An unknown
-    character appears with the first event that does either, and keeps its name as it is written there.
-    """
-    after = {state.name: state for state in states}
-    known = {state.name: dict.fromkeys(state.known_events) for state in states}
-    written = {caseless(state.name): state.name for state in reversed(states)}  # the first, if there are two
-    for episode, scene in ((each, each.scene) for each in episodes if each.scene is not None):
-        for character, emotion in scene.emotional_impact.items():
-            name = written.setdefault(caseless(character), character.strip())
-            after[name] = _moved(after.get(name) or CharacterState(name=name), emotion.strip(), scene)
-        for witness in scene.witnesses:
-            name = written.setdefault(caseless(witness), witness)
-            after[name] = after.get(name) or CharacterState(name=name)
-            known.setdefault(name, {})[episode.id] = None
-    return [state.model_copy(update={"known_events": tuple(known.get(name, ()))}) for name, state in after.items()]
-
-
-def derived_from(episodes: Sequence[EpisodicMemory]) -> list[CharacterState]:
-    """Derive the characters from these episodes alone, in the order in which the episodes were stored."""
-    # those that were stored at once keep the order of the story
-    return updated([], sorted(episodes, key=lambda each: (each.created_at, (each.scene and each.scene.sequence) or 0)))
-
-
-def _moved(state: CharacterState, emotion: str, scene: SceneDetails) -> CharacterState:
-    """The character with another emotion, or the same again, as of the messages of the scene."""
-    span, shifts = None, state.shifts
-    if scene.message_ids:
-        span = MessageSpan(min=min(scene.message_ids), max=max(scene.message_ids))
-    if emotion != state.current_emotion:
-        shift = EmotionShift(emotion=emotion, message_id=None if span is None else span.min)
-        shifts = (*shifts, shift)[-MOST_SHIFTS:]
-    return state.model_copy(update={"current_emotion": emotion, "emotion_from_messages": span, "shifts": shifts})
 
 
 def strike_out(connection: Connection, scope: str, ids: Sequence[str]) -> None:
@@ -142,7 +93,7 @@ def problems(connection: Connection) -> Iterator[str]:
 
 
 def _row(scope_id: int, state: CharacterState) -> tuple[int, str, str, str]:
-    others = state.model_dump(mode="json", exclude={"name", "known_events"})
+    others = state.model_dump(mode="json", exclude=_IN_COLUMNS)
     return scope_id, state.name, encode_json(state.known_events), encode_json(others)
 
 
