@@ -136,7 +136,7 @@ def _mcp(
             told = f"serving {at.scope} of {at.store} to MCP clients"
             serve_http(offer, host=host, port=port, token=token, announce=lambda base: announce(told, base + PATH))
         else:
-            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and it is not ignored, as behind nohup
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as behind "&" in a script
                 signal.signal(signal.SIGINT, signal.SIG_DFL)  # as SIGTERM: what waits for a line hears no Ctrl-C
             serve_stdio(offer)
 

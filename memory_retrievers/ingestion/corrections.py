@@ -77,7 +77,8 @@ _REACTION: Final = re.compile(
     r"\b(?:thank\w*|congrat\w*|glad|luck|(?<!could )(?<!can )you|your|i['’]m|sorry|always|agreed)\b"
     r"|\w\W+\w+\W+\w+!|\babout\b.*\?|^\W*(?:what an?|how) \w+(?: \w+)?[.!]*$"
     r"|^\W*(?:(?:ok|okay|great|sure)\W+)?(?:noted|done|understood|logged|saved|updated|recorded|notiert|gemerkt"
-    r"|vermerkt|erledigt|mache? ich|gute[ns]? \w+|noté|anotado)(?:(?:, danke)?\W*$|, i(?:['’]ll| will)\b)"
+    r"|vermerkt|erledigt|mache? ich|noté|anotado"
+    r"|gute[ns]? (?:idee|nachricht|wahl|gelingen))(?:(?:, danke)?\W*$|, i(?:['’]ll| will)\b)"
     r"|^(?!how about|what about).*\b(?:who|what|where|when|why|how|which)\b.*\?",
     re.IGNORECASE,
 )

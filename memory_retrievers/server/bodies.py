@@ -64,7 +64,7 @@ class Body(BaseModel):
         said = {name: value for name, value in given.items() if value is not None or name in cls.nullable}
         if unknown := said.keys() - cls.model_fields.keys() - cls.ignored:
             raise ValueError(
-                f"there is no field {storable(min(unknown))}: the fields are {', '.join(cls.model_fields) or 'none'}"
+                f"there is no field {storable(min(unknown))}: there are {', '.join(cls.model_fields) or 'none'}"
             )
         return {name: value for name, value in said.items() if name not in cls.ignored}
 
@@ -108,7 +108,7 @@ class SearchBody(FilteredBody):
     min_relevance: Relevance = 0.0
     joint_limit: Annotated[Limit | None, Field(description="Maximum number of facts and episodes together.")] = None
     time_zone: Annotated[
-        ShortText | None, Field(description="Time zone of 'today', such as Europe/Berlin; the server's if left out.")
+        ShortText | None, Field(description="Time zone of the days, such as Europe/Berlin; the server's if left out.")
     ] = None
 
     @model_validator(mode="after")
@@ -156,7 +156,7 @@ class RetrieveBody(SearchBody):
 
     detail: Detail = DetailLevel.AUTO
     max_tokens: MaxTokens = None
-    record: Annotated[bool, Field(description="Record episodes for review; a read-only token never does.")] = True
+    record: Annotated[bool, Field(description="Queue found episodes for review; a read-only token never does.")] = True
 
 
 class ContextBody(FilteredBody):
@@ -177,7 +177,7 @@ class RecentBody(Body):
     """Whose newest memories."""
 
     conversation_id: ConversationId
-    limit: Annotated[int, Field(strict=True, description="1 to 100; a number outside is replaced by the nearer bound."),
+    limit: Annotated[int, Field(strict=True, description="1 to 100; 0 means 1, and more than 100 means 100."),
                      AfterValidator(lambda limit: max(limit, 1))] = 10  # fmt: skip
     days_limit: Annotated[float | None, Field(gt=0, allow_inf_nan=False, description="Only the last so many days.")] = (
         None

@@ -102,7 +102,7 @@ class Method:
                 bound["conversation_id"] = scopes.parse(scope)
         for name, value in bound.items() if "options" not in self._signature.parameters else ():
             if value is None and NoneType not in get_args(self._hints.get(name)):
-                raise ValidationError(f"{name} must not be None: leave it out")  # as what is null in a body would be
+                raise ValidationError(f"{name} must not be None: give a value, or leave it out")  # as null in a body
         written = {name: value for name, value in bound.items() if not isinstance(value, NotGiven)}
         with in_our_words():
             return self.body.model_validate(written).model_dump(mode="json", exclude_unset=True)

@@ -104,18 +104,20 @@ class Transport:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._timeout = timeout
         self._retries = retries
-        self._client = httpx.Client(auth=(address.username, address.password) if address.userinfo else None)
-        self._process = os.getpid()
+        self._auth = (address.username, address.password) if address.userinfo else None
+        self._clients = {os.getpid(): httpx.Client(auth=self._auth)}
+        self._closed = False
 
     def close(self) -> None:
         """Close the connections; a second call does nothing."""
+        self._closed = True
         self._client.close()
 
-    def _client_of_process(self) -> httpx.Client:
-        """The client, made anew in a forked process: on its parent's connections each would get the other's answers."""
-        if self._process != os.getpid():
-            self._client, self._process = httpx.Client(auth=self._client.auth), os.getpid()
-        return self._client
+    @property
+    def _client(self) -> httpx.Client:
+        """The client of this process: on the connections of its parent each would get the other's answers."""
+        client = self._clients.get(os.getpid())
+        return client or self._clients.setdefault(os.getpid(), httpx.Client(auth=self._auth))
 
     def ask(self, path: str, body: JsonObject, *, writes: bool = False, timeout: float | None = None) -> JsonObject:
         """Send a request and return the response.
@@ -126,7 +128,7 @@ class Transport:
             writes: Whether the request changes anything; if so, it carries an idempotency key.
             timeout: Seconds to connect, to send, and between two chunks of a response; None takes the defaults.
         """
-        if self._client.is_closed:
+        if self._closed:
             raise ConfigurationError("this connection to a memory server has been closed: make a new one")
         content = _encoded(body)
         sent_along = {**self._headers, **_JSON}
@@ -134,7 +136,7 @@ class Transport:
             sent_along[IDEMPOTENCY_KEY] = str(uuid_utils.uuid7())
         address, wait, attempt = f"{self.url}{_PREFIX}{path}", timeout or self._timeout, 0
         while True:
-            last, client = attempt >= self._retries, self._client_of_process()
+            last, client = attempt >= self._retries, self._client
             try:
                 with client.stream("POST", address, content=content, headers=sent_along, timeout=wait) as begun:
                     answer = self._whole(begun)

@@ -29,7 +29,8 @@ _MONAT: Final = "(?:januar|februar|märz|mai|juni|juli|oktober|dezember)"
 _MOIS: Final = "(?:janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre)"
 _MES: Final = "(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|(?:septiem|octu|noviem|diciem)bre)"
 
-# Each stands on a line, or behind two spaces; March and May are words as well.
+# Each stands on a line, or behind two spaces. Its first letter, or those of its first group, are plain ones: the group
+# is flat, and not optional. March and May are words as well.
 _BEGIN_A_WORD: Final = rf"""
 (?:yesterday|today|tonight|tomorrow|nowadays|recently|lately)\b
 (?:2day|2nite|tonite|tmrw|tmr|tmw|2moro|2morrow|tomoz|tommorow|tomorow|tommorrow)\b

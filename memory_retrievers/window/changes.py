@@ -207,7 +207,7 @@ def _invalidate(window: Window, memory: AnyMemory, _body: ActBody) -> Done:
 def _pin(window: Window, memory: AnyMemory, _body: ActBody) -> Done:
     score = max(memory.importance, PINNED_IMPORTANCE)
     after = window.memory.manager.importance.set(memory, score=score, reason="pinned in the window")
-    return after, "The agent always knows it now: it is in the profile, and use no longer changes its importance."
+    return after, "It belongs to the profile now, and use no longer changes its importance."
 
 
 def _unpin(window: Window, memory: AnyMemory, _body: ActBody) -> Done:

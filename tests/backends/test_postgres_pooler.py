@@ -19,9 +19,9 @@ _SSL, _GSS, _CANCEL = 80877103, 80877104, 80877102
 
 
 class _Pooler:
-    def __init__(self, url, *, by_transaction):
+    def __init__(self, url, *, by_transaction, takes_turns):
         self._socket = f"{parse_qs(urlsplit(url).query)['host'][0]}/.s.PGSQL.5432"
-        self._by_transaction = by_transaction
+        self._by_transaction, self._next = by_transaction, 0 if takes_turns else -1
         self._free, self._lock = [], threading.Lock()
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
@@ -72,7 +72,7 @@ class _Pooler:
     def _server(self, startup):
         with self._lock:
             if self._free:
-                return self._free.pop()
+                return self._free.pop(self._next)
         server = socket.socket(socket.AF_UNIX)
         server.connect(self._socket)
         server.sendall(struct.pack("!I", len(startup) + 4) + startup)
@@ -125,8 +125,8 @@ def through(url):
     """Begin a proxy to the database, and give the database's address there."""
     with contextlib.ExitStack() as proxies:
 
-        def begin(*, by_transaction):
-            proxy = _Pooler(url, by_transaction=by_transaction)
+        def begin(*, by_transaction, takes_turns=False):
+            proxy = _Pooler(url, by_transaction=by_transaction, takes_turns=takes_turns)
             proxies.callback(proxy.close)
             return f"postgresql://postgres@127.0.0.1:{proxy.port}{urlsplit(url).path}"
 
@@ -149,10 +149,23 @@ def test_one_that_gives_each_client_a_connection_of_its_own_serves(through):
         assert not memory.verify().problems
 
 
-def test_servers_that_take_turns_are_told_from_one_that_each_client_has_to_itself(through):
-    address = through(by_transaction=True)
-    with psycopg.connect(address, autocommit=True) as busy:
-        busy.execute("BEGIN", prepare=False)  # its connection is not there for others
-        with pytest.raises(ConfigurationError, match="pool_mode = session"):
-            AgentMemory.connect(address, embedder=HashEmbedder())
-        busy.rollback()
+@pytest.mark.parametrize("connections", [2, 3])
+def test_connections_that_take_turns_are_refused_too(through, connections):
+    address = through(by_transaction=True, takes_turns=True)
+    with contextlib.ExitStack() as clients:
+        for _ in range(connections):  # at once, so that each has one of its own, which is free afterwards
+            client = clients.enter_context(psycopg.connect(address, autocommit=True))
+            client.execute("BEGIN", prepare=False)
+    with pytest.raises(ConfigurationError, match="pool_mode = session"):
+        AgentMemory.connect(address, embedder=HashEmbedder())
+
+
+def test_a_role_that_may_not_see_the_activity_of_the_server_connects(server, name, url):
+    server.run("REVOKE SELECT ON pg_stat_activity FROM PUBLIC", database=name)
+    server.run(
+        "CREATE ROLE blind LOGIN; GRANT CREATE ON SCHEMA public TO blind; CREATE EXTENSION vector", database=name
+    )
+    try:
+        AgentMemory.connect(url.replace("postgres:@", "blind:@"), embedder=HashEmbedder()).close()
+    finally:
+        server.run("DROP OWNED BY blind; DROP ROLE blind", database=name)

@@ -254,7 +254,7 @@ def test_none_is_refused_where_a_method_does_not_take_it(memory, remote):
     for wrong in ({"tags": None}, {"fact": "Alice rows", "metadata": None}, {"fact": None}):
         with pytest.raises(ValidationError):
             memory.update(kept.id, scope=ALICE, **wrong)
-        with pytest.raises(ValidationError, match="must not be None: leave it out"):
+        with pytest.raises(ValidationError, match="must not be None: give a value, or leave it out"):
             remote.update(kept.id, scope=ALICE, **wrong)
     assert remote.get(kept.id, scope=ALICE) == kept
     assert remote.update(kept.id, scope=ALICE, expires_at=None) == kept

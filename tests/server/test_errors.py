@@ -224,10 +224,10 @@ def test_an_unknown_field_is_told_with_those_there_are(client):
     answer = client.post("/api/v0/now", json={"zone": "UTC"})
     assert error_of(answer) == (422, "ValidationError")
     message = client.post("/api/v0/forget_scope", json={"scope": "user/alice"}).json()["message"]
-    assert message == "there is no field scope: the fields are conversation_id, include_child_scopes"
+    assert message == "there is no field scope: there are conversation_id, include_child_scopes"
     assert client.post("/api/v0/now", json={"zone": None}).status_code == 200  # what a newer client does not ask for
     nested = client.post("/api/v0/remember", json=of_alice(facts=[{"fact": "x", "mood": "good"}])).json()["message"]
-    assert nested.startswith("facts.0: there is no field mood: the fields are ")
+    assert nested.startswith("facts.0: there is no field mood: there are ")
 
 
 def test_openapi_tells_attributes_where_they_stand_and_shows_a_filter(client):

@@ -117,6 +117,19 @@ def test_a_signal_ends_a_server_that_waits_for_input_and_leaves_what_it_acknowle
         assert memory.verify().ok
 
 
+def test_a_server_that_is_started_with_ctrl_c_ignored_goes_on_at_one(tmp_path):
+    command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", COMMAND, *serving(tmp_path / "store")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            for number in range(2):
+                process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"}).encode() + b"\n")
+                process.stdin.flush()
+                assert json.loads(process.stdout.readline())["id"] == number
+                process.send_signal(signal.SIGINT)
+        finally:
+            process.kill()
+
+
 TRANSPORTS = pytest.mark.parametrize("over", [over_stdio, over_http], ids=["stdio", "http"])
 
 

@@ -285,8 +285,8 @@ def problems(connection: sql.Connection) -> Iterator[str]:
             )
         if name in _BODIES and not is_of_schema:
             yield (
-                f"the trigger function {name} is of a schema of another name, so that no write succeeds: if this one "
-                "was renamed, let its owner give it its former name again with ALTER SCHEMA"
+                f"the trigger function {name} names another schema than its own, so that no write succeeds: if the "
+                "schema was renamed, let its owner give it its former name again with ALTER SCHEMA"
             )
     for (schema,) in connection.execute(_OPEN_SCHEMAS):
         yield (

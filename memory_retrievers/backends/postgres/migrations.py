@@ -129,11 +129,15 @@ def looking(url: str, *, patience: float = _PATIENCE) -> Iterator[Connection]:
 
 def require_session(connection: Connection, url: str) -> None:
     """Refuse a proxy that hands each transaction to another connection of the server."""
-    if (first := _server_of(connection.raw))[0]:
+    ((pid,),) = connection.raw.execute("SELECT pg_backend_pid()", prepare=False)
+    if pid == connection.raw.info.backend_pid:  # no proxy
         return
+    own, others = set(), set()
     with looking(url) as another:
-        seen = {(_server_of(connection.raw), _server_of(another.raw)) for _ in range(3)}
-    if len(seen) > 1 or any(own != first or own == other for own, other in seen):
+        for _ in range(3):  # own is asked twice, or two servers that take turns would seem to be one each
+            own |= {_server_of(connection.raw), _server_of(connection.raw)}
+            others.add(_server_of(another.raw))
+    if len(own) > 1 or len(others) > 1 or own == others:
         raise ConfigurationError(
             "a proxy such as PgBouncer hands each transaction of this connection to another one of the server, whose "
             "settings and locks would then be those of others: use pool_mode = session there, or the server itself. "
@@ -141,11 +145,10 @@ def require_session(connection: Connection, url: str) -> None:
         )
 
 
-def _server_of(raw: psycopg.Connection[Any]) -> tuple[bool, int, str]:
-    """Whether the connection was made to the process of the server that answers now, its number and its start."""
-    started = "SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
-    ((pid, since),) = raw.execute(f"SELECT pg_backend_pid(), ({started})", prepare=False)
-    return pid == raw.info.backend_pid, pid, since
+def _server_of(raw: psycopg.Connection[Any]) -> tuple[object, ...]:
+    """The process of a server that answers now, and when that server was started."""
+    ((pid, started),) = raw.execute("SELECT pg_backend_pid(), pg_postmaster_start_time()", prepare=False)
+    return pid, started
 
 
 def _refuse_newer(version: int) -> None:

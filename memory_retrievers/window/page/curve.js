@@ -37,7 +37,7 @@ function inWords(points, stability) {
   const now = points.reduce((best, point) => (Math.abs(point[0]) < Math.abs(best[0]) ? point : best));
   const [day, value] = points.at(-1);
   const stable = Number.isFinite(stability) ? ` Its stability is ${span(stability)}: so long until it is at 90 %.` : "";
-  return `Forgetting curve: remembered to ${percent(now[1])} now, ${percent(value)} ${dayInWords(day)} if nobody asks for it.${stable}`;
+  return `Forgetting curve: retrievability ${percent(now[1])} now, ${percent(value)} ${dayInWords(day)} if nobody asks for it.${stable}`;
 }
 
 function dayInWords(day) {

@@ -50,7 +50,7 @@ export class Search {
     if (elements.where.value.trim()) body.where = filter(elements.where.value);
     const least = elements.min_relevance.value.trim();
     if (least) body.min_relevance = least === "auto" ? "auto" : number(least, "Minimum relevance");
-    for (const [name, label] of [["limit", "Most hits"], ["max_tokens", "Most tokens"]]) {
+    for (const [name, label] of [["limit", "Maximum hits"], ["max_tokens", "Maximum tokens"]]) {
       if (elements[name].value.trim()) body[name] = number(elements[name].value, label);
     }
     if (elements.detail.value) body.detail = elements.detail.value;

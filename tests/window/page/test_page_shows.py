@@ -69,7 +69,7 @@ def test_a_memory_opens_beside_the_list_and_the_focus_comes_back(page):
     assert page.text("#memory-title") == "Ruth buys bees"
     assert page.texts("#memory .message .text") == ["I bought two hives today.", "What a plan!"]
     assert "#garden" in page.texts("#memory .marks .mark")
-    assert "remembered to" in page.text("#memory figcaption")
+    assert "retrievability" in page.text("#memory figcaption")
     assert page.run("document.querySelectorAll('#memory svg .line-curve').length") == 1
     page.press("Escape")
     assert page.run("document.getElementById('memory').hidden")

@@ -52,7 +52,7 @@ function curveInWords(memory) {
   const curve = memory.curve;
   if (!memory.fades) return "Forgetting curve: this episode never fades.";
   const reviewed = curve.reviewed === null ? "Never reviewed." : `Last reviewed ${daysLong(-curve.reviewed)} ago; how it stood before is not kept.`;
-  return `Forgetting curve: remembered to ${percent(curve.now)} now, to ${percent(curve.later)} in ${daysLong(curve.ahead)}. ${reviewed}`;
+  return `Forgetting curve: retrievability ${percent(curve.now)} now, ${percent(curve.later)} in ${daysLong(curve.ahead)}. ${reviewed}`;
 }
 
 /** Where a label of a line stands, so that it stays clear of the edges. */

@@ -73,7 +73,7 @@ function bar(memory, colours) {
 function reasons(memory) {
   const near = memory.dense_rank === null ? "not among the candidates by vector similarity" : `${ordinal(memory.dense_rank)} by vector similarity`;
   const words = memory.words.length ? `${ordinal(memory.bm25_rank)} by words (${memory.words.join(", ")})` : "no word of the question";
-  const fading = memory.kind === "episodic" ? ` · remembered to ${percent(memory.retrievability)}` : "";
+  const fading = memory.kind === "episodic" ? ` · retrievability ${percent(memory.retrievability)}` : "";
   const moved = memory.rank === memory.rank_before_forgetting ? "" : ` · ${ordinal(memory.rank_before_forgetting)} before forgetting`;
   return `${near} (cosine ${memory.cosine.toFixed(2)}) · ${words}${fading}${moved}`;
 }
