@@ -158,11 +158,9 @@ class ForgettingCurve:
 
 
 def curve_of(episode: EpisodicMemory, *, now: datetime) -> ForgettingCurve:
-    """The curve of an episode, by FSRS-6 in exact days; one that never fades has a straight line at 1.
+    """The curve of an episode, by FSRS-6 in exact days from now; one that never fades has a straight line at 1.
 
-    Args:
-        episode: Which.
-        now: Day 0. What lies behind it, by a clock that runs fast, counts as now.
+    What lies in the future, by a clock that runs fast, counts as now.
     """
     created, began = (min((at - now) / _DAY, 0.0) for at in (episode.created_at, episode.last_reviewed_at))
     ahead = min(max(-created, LEAST_AHEAD), float(MAX_ELAPSED_DAYS))

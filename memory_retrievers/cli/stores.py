@@ -111,13 +111,7 @@ class Place:
 
 
 def opened(place: Place, *, read_only: bool = False, **options: Unpack[StoreOptions]) -> AgentMemory:
-    """Open the store at a place, or make it.
-
-    Args:
-        place: Directory or database.
-        read_only: Open without writing, also beside another process that writes.
-        **options: See ``StoreOptions``.
-    """
+    """Open the store at a place, or make it; to read only, also beside another process that writes."""
     at = place.address
     opens = partial(AgentMemory.connect, at) if isinstance(at, str) else partial(AgentMemory.open, at)
     with place.without_its_secret():
