@@ -24,10 +24,7 @@ _BEYOND: Final = 2**30  # the byte that stands for the file where locks are on b
 _STAYS: Final = 2.0  # seconds that the thread which waits for a lock stays after the last time
 _STAY: Final = 0.15  # seconds that a process which writes without a pause keeps its place while others wait for one
 _PAUSE: Final = 0.02  # seconds without a write after which it has lost its place
-
-_QUEUE: Final = 0.5
-"""Seconds to wait for a place: its holder may have been stopped, and the turn itself can be had without one."""
-
+_QUEUE: Final = 0.5  # seconds to wait for a place: its holder may be stopped, and the turn can be had without one
 _PLACES: Final = 2  # how many processes compete for the turn: one makes its next write ready while the other commits
 
 _HELD: Final = {errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN, errno.EDEADLK}

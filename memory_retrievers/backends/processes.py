@@ -13,25 +13,23 @@ import os
 import re
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from memory_retrievers.backends.files import PRIVATE, Access, Folder, is_full, refusal
 from memory_retrievers.backends.locks import FileLock, WriteTurn, is_held
 from memory_retrievers.errors import BackendError, ConfigurationError, StoreLockedError
 
-DIRECTORY: Final = "processes"
-"""The directory in a store's own with the files of its processes, and with the locks that they share."""
-
+DIRECTORY: Final = "processes"  # within that of a store: the files of its processes, and the locks that they share
 GATE: Final = "gate"  # lock of who is just coming or going
 TURN: Final = "turn"  # lock of who is writing
+PATIENCE: Final = 60.0  # seconds to wait for a lock held for moments only, or for one who has the store for itself
 
-PATIENCE: Final = 60.0
-"""Seconds to wait for a lock that others hold for moments only, or for one who has the store for itself."""
+OwnT = TypeVar("OwnT")
 
 _LONGEST: Final = 4_096  # bytes of a file
 _NAMED: Final = 100  # characters of a program's name
@@ -182,6 +180,12 @@ class Attachment:
             "schema": self._schema,
         }
         return json.dumps(note).encode()
+
+
+def per_process(make: Callable[[], OwnT]) -> Callable[[], OwnT]:
+    """Return a function for what is made at once, and anew after a fork: a connection both use mixes up its answers."""
+    made = {os.getpid(): make()}
+    return lambda: made.get(os.getpid()) or made.setdefault(os.getpid(), make())
 
 
 def named(processes: list[AttachedProcess]) -> str:

@@ -43,11 +43,8 @@ from memory_retrievers.retrieval.request import check_length, parse_limit
 from memory_retrievers.storage.items import VALUE, FoundItem, value_of
 from memory_retrievers.text.passages import ITEM_LENGTHS, MAX_ITEM_TEXTS
 
-LIFETIME: Final = "ttl_minutes"
-"""Metadata key of the lifetime of an item after its last use."""
-
-MOST_JOINED: Final = 1_000
-"""Maximum number of joined operations, so that no write delays others for long."""
+LIFETIME: Final = "ttl_minutes"  # metadata key of the lifetime of an item after its last use
+MOST_JOINED: Final = 1_000  # maximum number of joined operations, so that no write delays others for long
 
 
 class MemoryStoreAdapter(BaseStore):

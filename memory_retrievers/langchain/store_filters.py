@@ -16,8 +16,7 @@ from memory_retrievers.models.filters import MAX_FILTERS, equal
 from memory_retrievers.models.storage import ItemCondition
 from memory_retrievers.storage.items import Fits, is_comparable
 
-_REMEMBERED: Final = 4_096
-"""Size of the cache of namespaces: a batch repeats them."""
+_REMEMBERED: Final = 4_096  # size of the cache of namespaces: a batch repeats them
 
 
 def scope_of(root: str, namespace: Sequence[str]) -> str:

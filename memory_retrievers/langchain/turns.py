@@ -31,9 +31,7 @@ from memory_retrievers.tools.registry import REGISTRY
 Recall: TypeAlias = Literal["full", "facts", "none"]
 """What to recall: episodes and facts, facts alone without side effects, or nothing."""
 
-RUN_NAME: Final = "AgentMemory"
-"""Name of the retriever run in traces."""
-
+RUN_NAME: Final = "AgentMemory"  # of the retriever run in traces
 _INSTRUCTIONS = frozenset({"system", "developer"})
 # marks of LangChain and deepagents in messages that no user typed
 _NOTIFICATIONS = frozenset({"lc_source", "deepagents_notification", "read_file_media_result"})

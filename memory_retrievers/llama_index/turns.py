@@ -40,12 +40,8 @@ from memory_retrievers.text.analysis import estimate_tokens
 INSTRUCTIONS: Final = frozenset({MessageRole.SYSTEM, MessageRole.DEVELOPER})
 """Roles of instructions to a model, which say nothing about the user."""
 
-KEPT: Final = 256
-"""Maximum number of chats whose last recall is kept; others recall again."""
-
-KEPT_BYTES: Final = 32 * 2**20
-"""Approximate maximum size of all kept recalls; the last one stays, however large it is."""
-
+KEPT: Final = 256  # maximum number of chats whose last recall is kept; others recall again
+KEPT_BYTES: Final = 32 * 2**20  # approximate maximum of all kept recalls; the last one stays, however large it is
 _ENTRY_BYTES: Final = 1_000
 
 TURN_SECONDS: Final = 600.0

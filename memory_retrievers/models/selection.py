@@ -20,12 +20,8 @@ if TYPE_CHECKING:  # importing the package loads no numpy
 Vector: TypeAlias = "NDArray[np.float32]"
 Vectors: TypeAlias = "NDArray[np.float32]"
 
-TURN: Final = "turn"
-"""The field of passages that are a message of an episode; ``turn 3`` is the part of its fourth."""
-
-ITEM: Final = "item"
-"""The field of passages that are one text of a store's item; ``item 1`` is the part of its second."""
-
+TURN: Final = "turn"  # field of passages that are a message of an episode; ``turn 3`` is the part of its fourth
+ITEM: Final = "item"  # field of passages that are one text of a store's item; ``item 1`` is the part of its second
 MAX_LENGTH_ERROR: Final = 1e-3  # how far a vector may be from unit length; single precision is off by a millionth
 MOST_TOKEN_BYTES: Final = 16_384  # bytes that the token vectors of a text may take; the bundled embedder's take 4,096
 TOKEN_CHARACTERS: Final = 1_000  # characters that token vectors may be of; the bundled embedder's 64 are some 600

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from memory_retrievers.server.responses import HTTPError
 
 
-EVERYTHING: Final = "*"
-"""The root of a token that reaches every scope, and may read the metrics."""
-
+EVERYTHING: Final = "*"  # the root of a token that reaches every scope, and may read the metrics
 MIN_SECRET_LENGTH: Final = 16
 
 

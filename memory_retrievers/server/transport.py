@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 import httpx
 import uuid_utils
 
 from memory_retrievers import errors
+from memory_retrievers.backends.processes import per_process
 from memory_retrievers.errors import (
     BackendError,
     ConfigurationError,
@@ -104,20 +105,14 @@ class Transport:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._timeout = timeout
         self._retries = retries
-        self._auth = (address.username, address.password) if address.userinfo else None
-        self._clients = {os.getpid(): httpx.Client(auth=self._auth)}
+        auth = (address.username, address.password) if address.userinfo else None
+        self._client = per_process(partial(httpx.Client, auth=auth))
         self._closed = False
 
     def close(self) -> None:
         """Close the connections; a second call does nothing."""
         self._closed = True
-        self._client.close()
-
-    @property
-    def _client(self) -> httpx.Client:
-        """The client of this process: on the connections of its parent each would get the other's answers."""
-        client = self._clients.get(os.getpid())
-        return client or self._clients.setdefault(os.getpid(), httpx.Client(auth=self._auth))
+        self._client().close()
 
     def ask(self, path: str, body: JsonObject, *, writes: bool = False, timeout: float | None = None) -> JsonObject:
         """Send a request and return the response.
@@ -136,7 +131,7 @@ class Transport:
             sent_along[IDEMPOTENCY_KEY] = str(uuid_utils.uuid7())
         address, wait, attempt = f"{self.url}{_PREFIX}{path}", timeout or self._timeout, 0
         while True:
-            last, client = attempt >= self._retries, self._client
+            last, client = attempt >= self._retries, self._client()
             try:
                 with client.stream("POST", address, content=content, headers=sent_along, timeout=wait) as begun:
                     answer = self._whole(begun)

@@ -1,10 +1,14 @@
 """The language model, the profile and the file of settings with which a store is served and its messages processed."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import Message
 from memory_retrievers.backends.language_models import openai_compatible
@@ -14,18 +18,22 @@ from memory_retrievers.settings import IngestionSettings, RetrievalSettings
 
 
 @pytest.fixture
-def completions(socket_enabled):
+def completions(request, socket_enabled):
     """A server of chat completions that answers with the texts it is given, and the requests it has had."""
     asked, answers = [], []
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = getattr(request, "param", "HTTP/1.0")  # from 1.1 on connections stay
+
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked.append((self.path, self.headers.get("Authorization"), body))
+            asked.append((self.path, self.headers.get("Authorization"), body | {"by": self.client_address}))
             status, sent = answers.pop(0)
             self.send_response(status)
+            content = json.dumps(sent).encode()
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(json.dumps(sent).encode())
+            self.wfile.write(content)
 
         def log_message(self, *_):
             pass
@@ -94,6 +102,36 @@ def test_what_a_server_says_that_is_no_answer_is_a_named_error(completions):
     answers[:] = [(500, {})]
     with pytest.raises(LanguageModelError, match="500"):
         model.generate("s", "u", Wanted)
+
+
+FORKING = """
+import os, sys
+from memory_retrievers import Message
+from memory_retrievers.backends.language_models import openai_compatible
+model = openai_compatible(sys.argv[1], model="small")  # as an application that is loaded before the fork
+def ask():
+    print(model.generate("s", "u", Message).content, flush=True)
+ask()
+if not (child := os.fork()):
+    ask()
+    ask()
+    os._exit(0)
+os.waitpid(child, 0)
+ask()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("completions", ["HTTP/1.1"], indirect=True)
+def test_a_forked_process_asks_its_language_model_on_no_connection_of_its_parent_which_would_get_the_answers(
+    completions,
+):
+    address, asked, answers = completions
+    answers += [said({"role": "user", "content": number}) for number in "1234"]
+    done = subprocess.run([sys.executable, "-c", FORKING, address], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.stdout.split(), done.stderr) == (["1", "2", "3", "4"], "")
+    before, first, second, after = (body["by"] for _, _, body in asked)
+    assert before == after != first == second
 
 
 @pytest.mark.parametrize("suffix", [".toml", ".json"])

@@ -245,8 +245,8 @@ def test_a_password_in_the_address_is_sent_and_told_nowhere(stumbling, tokens, c
 def test_the_usual_timeout_is_ten_seconds(served, tokens):
     asked = []
     transport = Transport(served[1], token=tokens["writer"])
-    request = transport._client.stream
-    transport._client.stream = lambda *args, **given: asked.append(given["timeout"]) or request(*args, **given)
+    request = transport._client().stream
+    transport._client().stream = lambda *args, **given: asked.append(given["timeout"]) or request(*args, **given)
     try:
         transport.ask("/recent", {"conversation_id": ALICE})
         transport.ask("/profile", {"conversation_id": ALICE})

@@ -33,9 +33,7 @@ PROJECTION_SHA256: Final = "933a9a258a5e4ed802cf4e81f4cb503a62ce8391990ace16c7af
 
 DIMENSION: Final = 384
 TOKEN_DIMENSION: Final = 64
-KEPT_TOKENS: Final = 64
-"""Token vectors of a text at most: 4 kB. A message has 16 on average."""
-
+KEPT_TOKENS: Final = 64  # token vectors of a text at most: 4 kB; a message has 16 on average
 MAXIMUM_TOKENS: Final = 256  # what the model was trained with; what a text has beyond is not seen
 BATCH_SIZE: Final = 32
 BATCH_TOKENS: Final = 8 * MAXIMUM_TOKENS  # long texts in smaller batches: the same speed in half the memory

@@ -16,6 +16,7 @@ from memory_retrievers.backends.language_models.structured import (
     UnusableAnswerError,
     in_plain_words,
 )
+from memory_retrievers.backends.processes import per_process
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.protocols import LanguageModel
 
@@ -154,7 +155,9 @@ class _ChatCompletions:
         self._model = model
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         auth = (given.username, given.password) if given.userinfo else None
-        self._client = httpx.Client(headers=headers, auth=auth, timeout=SERVER_TIMEOUT, follow_redirects=False)
+        self._client = per_process(
+            partial(httpx.Client, headers=headers, auth=auth, timeout=SERVER_TIMEOUT, follow_redirects=False)
+        )
 
     def structured(self, system: str, user: str, schema: type[BaseModel], /) -> object:
         wanted = {"name": schema.__name__, "schema": schema.model_json_schema()}
@@ -168,7 +171,7 @@ class _ChatCompletions:
         turns = [("system", in_plain_words(system, schema)), ("user", user)]
         messages = [{"role": role, "content": content} for role, content in turns]
         body = {"model": self._model, "messages": messages, "temperature": 0, **more}
-        return self._client.post(self._url, json=body)
+        return self._client().post(self._url, json=body)
 
 
 def _completion(answer: httpx.Response) -> object:
