@@ -21,6 +21,7 @@ Exceptions of third parties are wrapped once, where they arise, with ``from``.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,10 +115,13 @@ class MissingExtraError(MemoryRetrieversError, ImportError):
     Args:
         package: The package that could not be imported.
         extra: The extra of ``memory-retrievers`` that installs it.
+        found: The file that was imported in its place, or of a version of it that is too old; None if there is none.
     """
 
-    def __init__(self, package: str, *, extra: str) -> None:
-        super().__init__(f'{package} is not installed; run: pip install "memory-retrievers[{extra}]"')
+    def __init__(self, package: str, *, extra: str, found: str | None = None) -> None:
+        wrong = f"was imported from {found}, which lacks a part: if that file is yours, rename it; if not,"
+        problem = wrong if found else "is not installed;"
+        super().__init__(f'{package} {problem} run: pip install "memory-retrievers[{extra}]"')
 
 
 class StoreLockedError(MemoryRetrieversError):
@@ -207,7 +211,8 @@ def required(*extras: Extra) -> Iterator[None]:
         missing = next((extra for extra in extras if extra.module == (error.name or "").partition(".")[0]), None)
         if missing is None:
             raise
-        raise MissingExtraError(missing.package, extra=missing.name) from error
+        found = getattr(sys.modules.get(missing.module), "__file__", None)
+        raise MissingExtraError(missing.package, extra=missing.name, found=found) from error
 
 
 def lazy_names(package: str, homes: Mapping[str, str], *extras: Extra) -> Callable[[str], object]:

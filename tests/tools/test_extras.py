@@ -33,3 +33,14 @@ def test_another_missing_module_is_not_blamed_on_the_extra():
     with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_module'") as caught:
         load("Thing")
     assert not isinstance(caught.value, MissingExtraError)
+
+
+def test_a_file_of_the_users_own_that_hides_a_package_is_named(monkeypatch, tmp_path):
+    shadow = tmp_path / "no_such_framework.py"
+    shadow.touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MissingExtraError) as caught:
+        lazy_names("our.adapter", {"Thing": "no_such_framework.things"}, EXTRA)("Thing")
+    del sys.modules["no_such_framework"]
+    told = f"no-such-framework was imported from {shadow}, which lacks a part: if that file is yours, rename it;"
+    assert str(caught.value) == f'{told} if not, run: pip install "memory-retrievers[fancy]"'
