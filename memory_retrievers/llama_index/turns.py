@@ -303,9 +303,10 @@ def recent_turns(
         if message.role == MessageRole.USER or not turns:
             turns.append([])
         turns[-1].append(message)
-    tokens, kept = _tokens(front, count_tokens), list[ChatMessage]()
+    failures: list[object] = []
+    tokens, kept = _tokens(front, count_tokens, failures), list[ChatMessage]()
     for turn in reversed(turns):
-        tokens += _tokens(turn, count_tokens)
+        tokens += _tokens(turn, count_tokens, failures)
         too_many = message_limit is not None and len(front) + len(turn) + len(kept) > message_limit
         if kept and (tokens > token_limit or too_many):
             break
@@ -313,11 +314,13 @@ def recent_turns(
     return [*front, *kept]
 
 
-def _tokens(messages: Sequence[ChatMessage], count_tokens: Callable[[str], int]) -> int:
+def _tokens(messages: Sequence[ChatMessage], count_tokens: Callable[[str], int], failures: list[object]) -> int:
+    """The tokens of messages; a counter that fails is replaced, and the first of the failures is logged."""
     called = [str(block.tool_kwargs) for each in messages for block in each.blocks if isinstance(block, ToolCallBlock)]
     texts = [*(message.content or "" for message in messages), *called]
-    with going_on("the tokens of the chat were estimated"):
+    with suppress(Exception) if failures else going_on("the tokens of the chat were estimated"):
         return sum(map(count_tokens, texts))
+    failures.append(messages)
     return sum(map(estimate_tokens, texts))
 
 

@@ -392,6 +392,10 @@ def test_a_counter_of_the_host_that_raises_at_what_is_said_ends_no_chat(memory, 
     assert texts(chat.get()) == ["What is <|endoftext|>?", "d", "e"]
     assert "the tokens of the chat were estimated" in caplog.text
     assert "What is" not in caplog.text
+    caplog.clear()
+    chat.set([*(user(f"What is <|endoftext|> {number}?") for number in range(9)), assistant("b"), user("e")])
+    chat.get()
+    assert [message for message in caplog.messages if "estimated" in message] == caplog.messages[:1]
 
 
 def test_a_message_that_cannot_be_stored_is_not_in_the_chat(memory, chat):
