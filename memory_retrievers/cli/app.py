@@ -48,8 +48,8 @@ def _quoted_for_terminals() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(message := getattr(error, "message", None), str):  # one of Typer's, in whichever version
-            error.message = for_terminals(message)  # type: ignore[attr-defined]
+        if isinstance(message := getattr(error, "message", None), str) and not isinstance(error, ExceptionGroup):
+            error.message = for_terminals(message)  # type: ignore[attr-defined]  # one of Typer's, in any version
         raise
 
 

@@ -6,6 +6,7 @@ The two major versions differ in how handlers are registered and in how errors a
 from __future__ import annotations
 
 import asyncio
+import errno
 import importlib
 import inspect
 import sys
@@ -83,7 +84,12 @@ def serve_stdio(offer: McpOffer) -> None:
         async with stdio_server(stdin=cast("Any", lines())) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
-    asyncio.run(serve())
+    try:
+        asyncio.run(serve())
+    except ExceptionGroup as failures:
+        if failures.split(BrokenPipeError)[1] is None:  # the client has left
+            raise BrokenPipeError(errno.EPIPE, "the client does not read") from failures
+        raise
 
 
 def serve_http(

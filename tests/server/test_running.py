@@ -85,6 +85,16 @@ def test_what_a_command_stores_or_forgets_beside_a_server_the_server_knows_at_on
             process.kill()
 
 
+def test_a_client_of_mcp_that_reads_no_more_ends_it_quietly(tmp_path):
+    pytest.importorskip("mcp")
+    command = [COMMAND[0], "mcp", *HASHED, "--scope", "user/alice", "--store", str(tmp_path / "store")]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        process.stdout.close()
+        _, told = process.communicate('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n', timeout=PATIENCE)
+    assert (process.returncode, told) == (1, "")
+
+
 @pytest.mark.enable_socket
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="nothing here is always full")
 @pytest.mark.parametrize("output", [">/dev/full", ">&-"])
