@@ -642,7 +642,7 @@ class AgentMemory(BaseMemory):
         kind: Kind | str | None = None,
         cursor: str | None = None,
         limit: int = 50,
-        tags: Iterable[str] = (),
+        tags: Iterable[str] | None = (),
         metadata: JsonObject | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,

@@ -156,10 +156,14 @@ acting = ContextVar[tuple[Channel, str | None]]("memory_retrievers_acting", defa
 
 @contextmanager
 def acting_as(channel: Channel, actor: str | None = None) -> Iterator[None]:
-    """Note all changes within as made by somebody; of two channels the outer one counts, of two names the inner one."""
+    """Note all changes within as made by somebody; of two names the inner one counts, of two channels the outer one.
+
+    What makes memories of messages is always the worker, as if nobody had asked it to.
+    """
     outer_channel, outer_actor = acting.get()
     name = outer_actor if actor is None else storable(actor)[:MOST_ACTOR]
-    token = acting.set((channel if outer_channel is Channel.API else outer_channel, name))
+    is_inner = outer_channel is Channel.API or channel is Channel.WORKER
+    token = acting.set((channel if is_inner else outer_channel, name))
     try:
         yield
     finally:

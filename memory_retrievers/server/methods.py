@@ -17,7 +17,7 @@ from functools import cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Union, cast, get_args, get_origin, get_type_hints
 
-from pydantic import BeforeValidator, FailFast, Field, TypeAdapter, create_model
+from pydantic import BeforeValidator, Field, TypeAdapter, create_model
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory.agent import AgentMemory
@@ -152,7 +152,7 @@ def _as_sent(hint: Any) -> Any:  # noqa: ANN401 - a type
         return functools.reduce(operator.or_, map(_as_sent, kinds))
     origin = get_origin(hint)
     if isinstance(origin, type) and issubclass(origin, Iterable) and origin is not dict:
-        return Annotated[list[_as_sent(get_args(hint)[0])], FailFast()]  # type: ignore[misc]  # worked out
+        return Annotated[list[_as_sent(get_args(hint)[0])], Field(fail_fast=True)]  # type: ignore[misc]  # worked out
     return _SENT.get(hint, hint)
 
 

@@ -83,6 +83,7 @@ READS = {
         ((ALICE,), {}),
         ((ALICE,), {"limit": 1}),
         ((ALICE,), {"kind": "episodic", "tags": ("work",)}),
+        ((ALICE,), {"tags": None}),
         ((ALICE,), {"metadata": {"a": None}, "since": datetime(2026, 1, 1, tzinfo=UTC), "until": "2027-01-01"}),
     ],
     "history": [(("f1",), {"scope": ALICE})],
@@ -163,6 +164,13 @@ def test_what_is_written_there_is_what_is_written_here(memory, remote, twin, nam
     for scope in (ALICE, "story"):
         assert memory.list(scope) == twin.list(scope)
     assert memory.history("f1", scope=ALICE) == twin.history("f1", scope=ALICE)
+
+
+def test_what_a_flush_makes_is_noted_as_made_by_the_worker(memory, remote, twin):
+    for each in (remote, twin):
+        each.add_messages(ALICE, [Message(role="user", content="I have moved to Faro")])
+        each.flush(ALICE)
+    assert memory.events(ALICE)[0].channel == twin.events(ALICE)[0].channel == "worker"
 
 
 def test_what_is_not_given_stays_and_none_keeps_a_memory_for_good(memory, remote):
