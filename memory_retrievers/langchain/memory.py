@@ -30,6 +30,9 @@ class ConversationMemory(TurnMemory, BaseMemory):
     recalling and queueing are raised. If queued messages cannot be processed, a warning without any text is logged, and
     they stay queued.
 
+    Further fields, such as ``memory``, ``scope`` and ``recall``, mean what they mean as arguments of
+    ``AgentMemoryMiddleware``.
+
     Attributes:
         memory_key: Name of the prompt variable.
         input_key: Key of the input that is the user's message; None takes the only one.

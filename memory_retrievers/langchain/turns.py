@@ -47,18 +47,7 @@ _logger = logging.getLogger("memory_retrievers")
 class TurnMemory(ScopedByConfig):
     """Memory for the turns of a conversation: recalls before an answer, and queues messages after it.
 
-    Attributes:
-        memory: An AgentMemory, or an object with its methods.
-        recall: What to recall.
-        episodic_limit: Maximum number of episodes.
-        semantic_limit: Maximum number of facts.
-        detail: Which episodes include their messages (specification §2.6).
-        min_relevance: Recall nothing below this relevance, 0 to 1. The default is fitted to the embedder, so that a
-            greeting recalls nothing.
-        max_tokens: Maximum number of recalled tokens; None sets no limit.
-        token_counter: Counts the tokens of a text; by default a token is four characters.
-        process: When queued messages are processed: ``background`` delays nothing; ``due`` delays the end of the turn.
-        include_tools: Also keep calls and answers of tools, except those of the memory.
+    Its fields are explained as arguments of ``AgentMemoryMiddleware``.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
