@@ -69,9 +69,7 @@ class FactConsolidator:
     def consolidate(self, scope: str) -> Report:
         """Consolidate waiting episodes while that is due, in batches; each is kept as soon as it is done.
 
-        Raises:
-            LanguageModelError: The model failed; the episodes of its batch wait as before.
-            EmbeddingError: The embedder failed; likewise.
+        If the model or the embedder fails, the episodes of its batch wait as before.
         """
         report = Report()
         while self.due(scope) and (waiting := self._store.ledger.unconsolidated(scope, limit=BATCH)):

@@ -88,12 +88,7 @@ class IngestionPipeline:
         return self.queue.push(scope, kept, conversation=self.queue.named(conversation))
 
     def process(self, scope: str) -> Report:
-        """Do what is due in a scope; a conversation that fails does not keep the others waiting.
-
-        Raises:
-            LanguageModelError: A language model failed; what was not done is still due.
-            EmbeddingError: The embedder failed; likewise.
-        """
+        """Do what is due in a scope; a conversation that fails does not keep the others waiting."""
         report, failures = Report(), list[Exception]()
         states = self._conversations.states(scope).items()
         for conversation in [each for (_, each), state in states if self.queue.may_be_due(state)]:
@@ -133,14 +128,7 @@ class IngestionPipeline:
     def flush(self, scope: str, *, conversation: str | None = None) -> Report:
         """Make episodes of all queued messages, after any other process at work on them, and run all that follows.
 
-        Args:
-            scope: Scope of the messages.
-            conversation: Only those of this conversation; None is all. What else waits is not counted where it has
-                none.
-
-        Raises:
-            LanguageModelError: A language model failed; what was not done is still due.
-            EmbeddingError: The embedder failed; likewise.
+        With ``conversation``, only of its messages; where it has none, what else waits is not counted.
         """
         one = self.queue.named(conversation)
         ending = [each for _, each in self._conversations.states(scope)] if one is None else [one]

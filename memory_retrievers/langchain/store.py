@@ -372,11 +372,7 @@ class TTLSweeper:
         self._running = ended()
 
     def start(self, interval: timedelta) -> Future[None]:
-        """Start the thread unless it runs; the future is done when it has ended, and stops it if cancelled.
-
-        Raises:
-            ValidationError: The interval is not above 0.
-        """
+        """Start the thread unless it runs; the future is done when it has ended, and stops it if cancelled."""
         if interval <= timedelta():
             raise ValidationError(f"the time between two sweeps must be above 0, not {interval}")
         with self._lock:

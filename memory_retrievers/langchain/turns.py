@@ -75,9 +75,6 @@ class TurnMemory(ScopedByConfig):
             scope: Scope to search.
             known: Ids of facts that are in the prompt anyway.
             in_prompt: Messages in the prompt.
-
-        Raises:
-            MemoryRetrieversError: The memory failed.
         """
         if self.recall == "none" or not query.strip():
             return ""
@@ -123,9 +120,6 @@ class TurnMemory(ScopedByConfig):
             scope: Their scope.
             conversation: Their conversation within the scope.
             is_end: Whether the turn ends with them, so that it may wait for processing.
-
-        Raises:
-            MemoryRetrieversError: They could not be queued.
         """
         if not messages:
             return

@@ -189,9 +189,6 @@ def explain_missing(
         id: The memory, in the scope of the request or below it.
         request: The request.
         settings: As those of the retrieval.
-
-    Raises:
-        NotFoundError: There is no such memory in this scope; other scopes make no difference.
     """
     now = store.now().astimezone(request.zone(settings))
     memory = _found(store, id, request)

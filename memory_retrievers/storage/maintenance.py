@@ -127,10 +127,6 @@ def reindex(store: MemoryStore, *, progress: Progress | None = None) -> int:
 
     What is done is kept: after a crash or an error, another call goes on where it was. Meanwhile the store may be
     written and searched. Progress is told of the episodes that have been looked at, page by page.
-
-    Raises:
-        EmbeddingError: The embedder failed; what was done before stays.
-        BackendError: The store cannot be written; likewise.
     """
     total, done, changed, last = store.ledger.statistics(None).episodes, 0, 0, 0
     while rows := store.ledger.episode_rows(after=last, limit=EPISODES_AT_ONCE):
@@ -189,11 +185,7 @@ def verify(store: MemoryStore, *, is_moving: bool = False) -> VerificationReport
 
 
 def rebuild(store: MemoryStore, what: Index) -> None:
-    """Rebuild one index, or all, from the ledger.
-
-    Raises:
-        ValidationError: There is no such index; nothing was done.
-    """
+    """Rebuild one index, or all, from the ledger."""
     if what not in get_args(Index):
         raise ValidationError(f"unknown index {what!r}; one of: {', '.join(get_args(Index))}")
     if what != "dense":
@@ -223,12 +215,7 @@ class MissingTokens:
             self._thread.start()
 
     def make(self) -> None:
-        """Make them all, unless the embedder gives none.
-
-        Raises:
-            EmbeddingError: The embedder failed; what was done before stays.
-            BackendError: The store cannot be written; likewise.
-        """
+        """Make them all, unless the embedder gives none; if that fails, what was done before stays."""
         ledger, last = self._store.ledger, 0
         while not self._closing.is_set() and self._store.embedder.current().with_tokens:
             page = ledger.without_tokens(after=last, limit=TOKENS_AT_ONCE)

@@ -537,11 +537,7 @@ class MemoryStore:
             return after.model_copy(update={"duplicate_of": after.id})
 
     def invalidate(self, id: str, *, scope: str) -> SemanticMemory:
-        """Mark a fact as no longer true; it is kept but no longer found.
-
-        Raises:
-            ValidationError: It is an episode, or the scope is malformed.
-        """
+        """Mark a fact as no longer true; it is kept but no longer found."""
         with self.transaction(scopes.parse(scope)):
             fact = self.get(id, scope=scope)
             if not isinstance(fact, SemanticMemory):
@@ -683,11 +679,6 @@ class MemoryStore:
             named: Which messages, as :func:`naming` reads it.
             by: Whose, as :func:`naming` reads it.
             retold: Makes title and summary of an episode anew from the messages that are left.
-
-        Raises:
-            ValidationError: They are in more than 100 episodes, or ``before_store`` has held back what is left of one;
-                nothing was changed.
-            EmbeddingError: The embedder failed; nothing was changed.
         """
         is_meant, words = naming(named, by=by), longest_words(named)
 
@@ -772,11 +763,7 @@ class MemoryStore:
             return removed
 
     def move(self, keys: Sequence[MemoryKey], *, target_scope: str) -> list[AnyMemory]:
-        """Move memories to another scope in one transaction; returns them as they are there, in the order given.
-
-        Raises:
-            ValidationError: The target is malformed, or an id is taken in it; nothing was moved.
-        """
+        """Move memories to another scope in one transaction; returns them as they are there, in the order given."""
         target = scopes.parse(target_scope)
         with self.transaction():
             leaving = [key for key in keys if key.scope != target]

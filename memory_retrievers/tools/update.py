@@ -88,9 +88,6 @@ def change_of(context: ToolContext, item: UpdateItem, memory: AnyMemory) -> Chan
         context: The memory, and the scope of the call.
         item: The arguments.
         memory: What is to be changed.
-
-    Raises:
-        ValidationError: A field breaks a limit, or an episode's content is to be changed.
     """
     merged = None if item.metadata is None else {**memory.metadata, **item.metadata}
     check_limits(context.manager.settings, content=item.content, tags=item.tags, metadata=merged)

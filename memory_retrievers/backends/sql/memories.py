@@ -83,11 +83,7 @@ class StoredRecords(StoredRows):
             return {*places_of(connection, keys)}
 
     def add(self, memories: Sequence[AnyMemory], passages: Sequence[Sequence[NewPassage]]) -> list[Passage]:
-        """Store memories, each with its passages.
-
-        Raises:
-            ValidationError: A memory's id is already taken in its scope; nothing was stored.
-        """
+        """Store memories, each with its passages; an id that is taken in its scope is refused, and nothing stored."""
         begin = self.database.write if len(memories) > 1 else partial(joining, self.database)
         with begin(*{memory.scope for memory in memories}) as connection:  # one that is refused has written nothing
             scope_ids: dict[str, int] = {}

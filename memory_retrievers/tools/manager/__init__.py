@@ -381,10 +381,6 @@ class MemoryManager:
             scope: The scope.
             named: Which messages.
             by: Whose alone are meant by words, as a block shows the name; None are everybody's.
-
-        Raises:
-            ValidationError: ``before_store`` has held back what is left of an episode; nothing was changed.
-            EmbeddingError: The embedder failed; nothing was changed.
         """
         return self._writing().forget_messages(scope, named, by=by, retold=self._retold)
 
