@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from memory_retrievers.backends.files import outside, written
+from memory_retrievers.backends.sql.characters import updated
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.memory.base import BaseMemory, awaited, check_replacing
 from memory_retrievers.memory.engine import Engine, open_engine
@@ -51,7 +52,7 @@ from memory_retrievers.models.selection import Listing, Selection
 from memory_retrievers.retrieval.explanations import ExplainedAbsence, ExplainedRetrieval
 from memory_retrievers.retrieval.request import RetrievalRequest, parse_limit, parse_query
 from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
-from memory_retrievers.scene.events import derived_from, drafts_of, known_to, relevance, updated
+from memory_retrievers.scene.events import derived_from, drafts_of, known_to, relevance
 from memory_retrievers.scene.render import scene_block
 from memory_retrievers.settings import POOL_SIZE, SCENE_BUDGET, SceneSettings
 from memory_retrievers.storage import export as transfer
@@ -497,9 +498,9 @@ class AgentMemory(BaseMemory):
         """Delete a memory for good, with every trace of it; :meth:`invalidate` keeps a fact that is no longer true.
 
         Its text, vector and index entries are deleted, and its id is removed from the memories, characters and reviews
-        that name it, except for memories of a scope that it was moved from. What was made from it stays: facts, and
-        feelings of characters. For an open episode the queued messages are deleted, even while an episode is being made
-        from them. :meth:`purge` erases the bytes that are left in the files.
+        that name it, except for memories of a scope that it was moved from. What an event of a story made characters
+        feel goes with it; facts that were made from it stay. For an open episode the queued messages are deleted, even
+        while an episode is being made from them. :meth:`purge` erases the bytes that are left in the files.
 
         Raises:
             NotFoundError: There is no such memory in this scope.

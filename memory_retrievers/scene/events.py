@@ -1,4 +1,4 @@
-"""Events of a story: the characters they change, who was present, and how much each matters at the current message."""
+"""Events of a story: who was present, and how much each matters at the current message."""
 
 from __future__ import annotations
 
@@ -8,17 +8,10 @@ from typing import Final
 
 import pydantic
 
+from memory_retrievers.backends.sql.characters import updated
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.models import EpisodicDraft, EpisodicMemory, Kind, MemoryKey
-from memory_retrievers.models.scenes import (
-    MOST_SHIFTS,
-    MOST_STARS,
-    CharacterState,
-    EmotionShift,
-    MessageSpan,
-    SceneDetails,
-    SceneEvent,
-)
+from memory_retrievers.models.scenes import MOST_STARS, CharacterState, SceneDetails, SceneEvent
 from memory_retrievers.models.selection import Hits, Selection, Vector
 from memory_retrievers.scene.render import position_of
 from memory_retrievers.storage.store import MemoryStore
@@ -63,41 +56,10 @@ def _has_seen(names: Collection[str], details: SceneDetails) -> bool:
     return not details.is_secret and any(caseless(name) in names for name in details.characters_involved)
 
 
-def updated(states: Sequence[CharacterState], episodes: Sequence[EpisodicMemory]) -> list[CharacterState]:
-    """Update the characters by episodes in this order: known characters first, then new ones.
-
-    A character that an event makes feel something feels that from then on; one that witnessed it knows it. An unknown
-    character appears with the first event that does either, and keeps its name as it is written there.
-    """
-    after = {state.name: state for state in states}
-    known = {state.name: dict.fromkeys(state.known_events) for state in states}
-    written = {caseless(state.name): state.name for state in reversed(states)}  # the first, if there are two
-    for episode, scene in ((each, each.scene) for each in episodes if each.scene is not None):
-        for character, emotion in scene.emotional_impact.items():
-            name = written.setdefault(caseless(character), character.strip())
-            after[name] = _moved(after.get(name) or CharacterState(name=name), emotion.strip(), scene)
-        for witness in scene.witnesses:
-            name = written.setdefault(caseless(witness), witness)
-            after[name] = after.get(name) or CharacterState(name=name)
-            known.setdefault(name, {})[episode.id] = None
-    return [state.model_copy(update={"known_events": tuple(known.get(name, ()))}) for name, state in after.items()]
-
-
 def derived_from(episodes: Sequence[EpisodicMemory]) -> list[CharacterState]:
     """Derive the characters from these episodes alone, in the order in which the episodes were stored."""
     # those that were stored at once keep the order of the story
     return updated([], sorted(episodes, key=lambda each: (each.created_at, (each.scene and each.scene.sequence) or 0)))
-
-
-def _moved(state: CharacterState, emotion: str, scene: SceneDetails) -> CharacterState:
-    """The character with another emotion, or the same again, as of the messages of the scene."""
-    span, shifts = None, state.shifts
-    if scene.message_ids:
-        span = MessageSpan(min=min(scene.message_ids), max=max(scene.message_ids))
-    if emotion != state.current_emotion:
-        shift = EmotionShift(emotion=emotion, message_id=None if span is None else span.min)
-        shifts = (*shifts, shift)[-MOST_SHIFTS:]
-    return state.model_copy(update={"current_emotion": emotion, "emotion_from_messages": span, "shifts": shifts})
 
 
 def drafts_of(scope: str, events: Sequence[SceneEvent]) -> list[EpisodicDraft]:

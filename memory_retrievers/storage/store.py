@@ -755,9 +755,12 @@ class MemoryStore:
             return 0
         with self.transaction(*affected_scopes([(key.scope, True) for key in keys])):
             gone = [] if event is None else self.ledger.present(keys)
+            named = self.ledger.characters.named(gone)
             for key in keys:
                 self._unindexed(self.ledger.passages_of(key.scope, id=key.id))
             removed = self.ledger.remove(keys)
+            for scope, names in named.items():
+                self.ledger.characters.retell(scope, names)
             if event is not None:
                 self.ledger.events.note(gone, event, at=self.now())
             return removed
@@ -769,7 +772,11 @@ class MemoryStore:
             leaving = [key for key in keys if key.scope != target]
             passages = [passage for key in leaving for passage in self.ledger.passages_of(key.scope, id=key.id)]
             self.keyword.remove(passages)
+            named = self.ledger.characters.named(leaving)
             self.ledger.management.move(keys, target_scope=target)
+            for scope, names in named.items():
+                self.ledger.characters.retell(scope, names)
+                self.ledger.characters.retell(target, names, arriving=True)
             self.keyword.add([replace(passage, scope=target) for passage in passages])
             arrived = [MemoryKey(scope=target, id=key.id) for key in leaving]
             self.ledger.events.note(arrived, MemoryEventType.MOVED, at=self.now())

@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import assume, given, settings
@@ -159,19 +159,115 @@ def test_what_is_held_back_does_not_reach_the_characters(clock):
 
 def test_a_forgotten_event_is_known_to_nobody_any_more(told):
     told.forget("amulet", scope="story")
-    assert [state.known_events for state in told.characters("story")] == [("tracks",), ()]
+    assert [(state.name, state.known_events) for state in told.characters("story")] == [("Hero", ("tracks",))]
     assert "amulet" not in told.scene("story", chat_length=10)
     told.forget("tracks", scope="story")
     assert told.characters("story") == []
     assert told.scopes() == []
 
 
-def test_a_moved_event_is_known_to_nobody_where_it_was(told):
-    told.manager.move([told.get("amulet", scope="story")], target_scope="other")
-    assert [state.known_events for state in told.characters("story")] == [("tracks",), ()]
+def test_what_a_forgotten_event_made_characters_feel_and_who_was_only_in_it_are_gone(told):
+    told.forget("tracks", scope="story")
+    hero, goblin = told.characters("story")
+    assert (hero.current_emotion, hero.known_events, goblin.name) == ("angry", ("amulet",), "Goblin")
+    assert hero.emotion_from_messages == MessageSpan(min=3, max=3)
+    assert hero.shifts == (EmotionShift(emotion="angry", message_id=3),)
+
+
+def test_characters_that_a_forgotten_event_does_not_name_stay_as_they_were_set(told):
+    by_hand = CharacterState(name="Elder", current_emotion="proud", emotion_intensity=9, known_events=("tracks",))
+    inside(told).ledger.characters.put("story", [by_hand])
+    note = told.remember_fact(fact="They like rain.", scope="story")
+    (talk,) = told.remember_many([EpisodicMemory.new(scope="story", summary="They met.")])
+    before = told.characters("story")
+    told.forget(note.id, scope="story")
+    told.forget(talk.id, scope="story")
+    assert told.characters("story") == before
+    told.forget("amulet", scope="story")
+    assert told.characters("story")[1:] == [by_hand]
+
+
+def test_a_scene_that_was_never_told_makes_up_no_character(told):
+    seen = SceneDetails(witnesses=["Elder", "Goblin"], emotional_impact={"Elder": "proud"})
+    told.remember_many([EpisodicMemory.new(scope="story", id="seen", summary="Elder came.", scene=seen)])
+    told.remember_many([EpisodicMemory.new(scope="story", id="more", summary="Elder left.", scene=seen)])
+    told.forget("amulet", scope="story")
+    told.forget("more", scope="story")
+    assert [state.name for state in told.characters("story")] == ["Hero", "Goblin"]
+    told.manager.move([told.get("seen", scope="story")], target_scope="other")
+    assert [state.name for state in told.characters("other")] == ["Goblin"]
+
+
+def test_an_expired_event_takes_what_it_made_characters_feel_along(told, clock):
+    told.update("tracks", scope="story", expires_at=clock.now() + timedelta(days=1))
+    clock.advance(days=2)
+    told.purge()
+    assert [(state.current_emotion, state.known_events) for state in told.characters("story")] == [
+        ("angry", ("amulet",)),
+        ("neutral", ("amulet",)),
+    ]
+
+
+def test_damage_to_an_event_stops_no_other_from_being_forgotten(told):
+    told.add_scene_events("story", [SceneEvent(id="well", summary="Hero fell.", emotional_impact={"Hero": "sore"})])
+    with inside(told).ledger.database.write() as connection:
+        connection.execute("UPDATE memories SET scene = '{' WHERE id = 'tracks'")
+    told.forget("well", scope="story")
+    assert [(state.name, state.current_emotion) for state in told.characters("story")] == [
+        ("Hero", "angry"),
+        ("Goblin", "neutral"),
+    ]
+    told.forget("tracks", scope="story")
+    assert told.characters("story")[0].known_events == ("amulet",)
+
+
+def test_what_is_forgotten_in_a_transaction_that_fails_is_still_felt(told):
+    before = told.characters("story")
+
+    def forget_and_fail():
+        with told.manager.transaction():
+            told.manager.delete([told.get("tracks", scope="story")])
+            assert told.characters("story") != before
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        forget_and_fail()
+    assert told.characters("story") == before
+
+
+def test_a_moved_event_is_felt_and_known_where_it_is_and_no_longer_where_it_was(told):
+    before = told.characters("story")
+    told.manager.move([told.get("tracks", scope="story")], target_scope="other")
+    assert [state.current_emotion for state in told.characters("story")] == ["angry", "neutral"]
+    assert [(state.current_emotion, state.known_events) for state in told.characters("other")] == [
+        ("determined", ("tracks",))
+    ]
+    assert "tracked" in told.scene("other", chat_length=10)
+    assert "tracked" not in told.scene("story", chat_length=10)
+    told.manager.move([told.get("tracks", scope="other")], target_scope="story")
+    assert told.characters("story") == before
     assert told.characters("other") == []
-    assert "amulet" in told.scene("other", chat_length=10)
-    assert "amulet" not in told.scene("story", chat_length=10)
+
+
+def test_a_moved_story_takes_its_characters_along(told):
+    before = told.characters("story")
+    told.manager.move(told.list("story").memories, target_scope="other")
+    assert (told.characters("story"), told.characters("other")) == ([], before)
+
+
+def test_an_imported_story_is_felt_in_the_order_in_which_it_was_told(told, tmp_path, clock):
+    moods = ["calm", "sad", "wary", "glad"]
+    hero = [SceneEvent(id=f"e{9 + n}", summary=f"Hero felt {mood}.", emotional_impact={"Hero": mood}, witnesses=["Hero"])
+            for n, mood in enumerate(moods)]  # fmt: skip
+    told.add_scene_events("story", hero)
+    told.export(tmp_path / "all.jsonl")
+    with AgentMemory.import_(
+        tmp_path / "all.jsonl", into=tmp_path / "copy", embedder=HashEmbedder(), clock=clock
+    ) as copy:
+        for memory in (told, copy):
+            memory.forget("e10", scope="story")
+        assert copy.characters("story") == told.characters("story")
+        assert copy.characters("story")[0].current_emotion == "glad"
 
 
 def test_a_forgotten_scope_takes_its_characters_along(told):
@@ -189,9 +285,13 @@ def test_a_purged_directory_holds_no_byte_of_a_forgotten_story(tmp_path, clock):
         )
         memory.add_scene_events("xyzzy", [secret])
         memory.add_scene_events("story", STORY)
+        felt = memory.add_scene_events("story", [secret.model_copy(update={"emotional_impact": {"Hero": "xyzzy"}})])
         memory.forget_scope("xyzzy")
+        memory.forget(felt[0].id, scope="story")
         memory.purge()
         assert [state.name for state in memory.characters("story")] == ["Hero", "Goblin"]
+        memory.export(tmp_path / "all.jsonl")
+        assert "yzzy" not in (tmp_path / "all.jsonl").read_text("utf-8") + memory.scene("story", chat_length=9)
     assert not [file for file in (tmp_path / "store").rglob("*") if file.is_file() and b"yzzy" in file.read_bytes()]
 
 
@@ -361,6 +461,26 @@ def test_what_is_told_from_a_point_of_view_is_the_same_without_all_that_is_not_k
 def _knows(pov, event):
     witnesses = event.witnesses or event.characters_involved
     return bool(pov & set(witnesses)) or (not event.is_secret and bool(pov & set(event.characters_involved)))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    told=st.lists(EVENTS, min_size=1, max_size=8), gone=st.lists(st.integers(0, 7), max_size=6), cut=st.integers(0, 8)
+)
+def test_after_events_are_forgotten_characters_are_as_if_these_had_never_been_told(told, gone, cut):
+    events = [SceneEvent(id=f"e{n}", summary=f"Event {n}.", **{**each, "sequence": 7 - n})
+              for n, each in enumerate(told)]  # fmt: skip
+    clock = FixedClock(datetime(2026, 3, 1, tzinfo=UTC))
+    with in_memory(clock) as whole, in_memory(clock) as kept:
+        for batch in (events[:cut], events[cut:]):
+            whole.add_scene_events("story", batch)
+            kept.add_scene_events("story", [each for n, each in enumerate(events) if each in batch and n not in gone])
+            clock.advance(hours=-1)
+        for n in dict.fromkeys(gone):
+            if n < len(events):
+                whole.forget(f"e{n}", scope="story")
+        states = [sorted(each.characters("story"), key=lambda state: state.name) for each in (whole, kept)]
+        assert states[0] == states[1]
 
 
 def test_settings_say_what_is_shown(told):

@@ -1,17 +1,22 @@
-"""Story characters as rows: their states, and the events they know."""
+"""Story characters as rows: their states, the events they know, and what events make of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Any, Final, TypeAlias
 
-from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Part, Whole, scope_id_of
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Part, Whole, ids_by_scope, scope_id_of
 from memory_retrievers.backends.sql.rows import UNREADABLE, encode_json
 from memory_retrievers.errors import BackendError
+from memory_retrievers.models import EpisodicMemory, MemoryKey
 from memory_retrievers.models.contents import StoredCharacter
-from memory_retrievers.models.scenes import CharacterState
+from memory_retrievers.models.scenes import MOST_SHIFTS, CharacterState, EmotionShift, MessageSpan
+from memory_retrievers.text.analysis import caseless
 
+_parse: Final = json.JSONDecoder().raw_decode  # half of what ``json.loads`` takes for the short texts of scenes
 _IN_COLUMNS: Final = {"name", "known_events"}
 _INSERT: Final = """INSERT INTO characters (scope_id, name, known_events, state) VALUES (?, ?, ?, ?)
     ON CONFLICT (scope_id, name)"""
@@ -40,11 +45,103 @@ class SQLCharacters(Part):
                 [_row(scope_id, state) for state in states],
             )
 
+    def named(self, keys: Iterable[MemoryKey]) -> dict[str, set[str]]:
+        """The characters, by :func:`caseless` name, whom scenes among these make feel or know something, by scope."""
+        named: dict[str, set[str]] = {}
+        of_ids = f"AND {self.dialect.among('id', ':ids')}"
+        for scope, ids in ids_by_scope(keys).items():
+            if told := self._told(scope, of_ids, ids=self.dialect.listed(ids)):
+                theirs = self.column(f"SELECT name FROM characters WHERE {OF_SCOPE}", {"scope": scope})
+                named[scope] = told.keys() & set(map(caseless, theirs))
+        return named
+
+    def retell(self, scope: str, names: Collection[str], *, arriving: bool = False) -> None:
+        """Make characters anew from the scenes of their scope, in the order in which these were told.
+
+        Args:
+            scope: The scope.
+            names: Their names, as :meth:`named` gives them; whom no scene makes feel or know anything goes.
+            arriving: Those that are not there yet appear.
+        """
+        if not names:
+            return
+        with self.database.write(scope) as connection:
+            told = self._told(scope)
+            sql = f"SELECT row, name, known_events FROM characters WHERE {OF_SCOPE} ORDER BY row DESC"
+            rows = connection.execute(sql, {"scope": scope}).fetchall()
+            first = {caseless(name): row for row, name, _ in rows}  # an older version may have kept two of one name
+            for row, name, known in rows:
+                key = caseless(name)
+                if key in names and key in told and row == first[key]:
+                    after = (*_row(0, _retold(told[key], json.loads(known)))[1:], row)
+                    connection.execute(
+                        "UPDATE characters SET name = ?, known_events = ?, state = ? WHERE row = ?", after
+                    )
+                elif key in names:
+                    connection.execute("DELETE FROM characters WHERE row = ?", (row,))
+            if arriving:
+                self.put(scope, [_retold(told[name]) for name in told if name in names and name not in first])
+
+    def _told(self, scope: str, which: str = "", **values: object) -> dict[str, list[_Part]]:
+        sql = f"SELECT id, scene FROM memories WHERE {OF_SCOPE} AND scene IS NOT NULL {which} ORDER BY row"
+        return _by_name(self.query(sql, {"scope": scope, **values}), lambda text: _parse(text)[0])
+
     def restore(self, character: StoredCharacter) -> bool:
         """Restore a character as it was exported; False if there is one of its name."""
         with self.database.write(character.scope) as connection:
             row = _row(scope_id_of(connection, character.scope), character.state)
             return bool(connection.execute(f"{_INSERT} DO NOTHING", row).rowcount)
+
+
+_Part: TypeAlias = tuple[str, str, str | None, Sequence[int]]
+"""What an event does to a character: its id, the name, the emotion, None that the event is known, and the messages."""
+
+
+def _by_name(scenes: Iterable[tuple[str, Any]], read: Callable[[Any], Mapping[str, Any]]) -> dict[str, list[_Part]]:
+    """What scenes, by their ids, do to each character; one that is damaged does nothing."""
+    by_name: dict[str, list[_Part]] = {}
+    key = cache(caseless)  # many events name the same few
+    for id, scene in scenes:  # noqa: A001
+        with suppress(*UNREADABLE):
+            told = read(scene)
+            for name, emotion in (*told["emotional_impact"].items(), *((each, None) for each in told["witnesses"])):
+                by_name.setdefault(key(name), []).append((id, name, emotion and emotion.strip(), told["message_ids"]))
+    return by_name
+
+
+def updated(states: Sequence[CharacterState], episodes: Iterable[EpisodicMemory]) -> list[CharacterState]:
+    """Update the characters by episodes in this order: known characters first, then new ones.
+
+    A character that an event makes feel something feels that from then on; one that witnessed it knows it. An unknown
+    character appears with the first event that does either, and keeps its name as it is written there.
+    """
+    told = _by_name([(each.id, each.scene) for each in episodes if each.scene is not None], vars)
+    after = [_moved(state, told.pop(caseless(state.name), ())) for state in states]  # the first, if there are two
+    return [*after, *map(_retold, told.values())]
+
+
+def _retold(parts: Sequence[_Part], known: Sequence[str] = ()) -> CharacterState:
+    """The character that events make, those that it knew of in the order in which it came to know of them."""
+    place = {id: number for number, id in enumerate(known)}  # noqa: A001 - rows of an import are in another order
+    in_order = iter(sorted((part for part in parts if part[0] in place), key=lambda part: place[part[0]]))
+    parts = [next(in_order) if part[0] in place else part for part in parts]
+    state = _moved(CharacterState(name=parts[0][1].strip()), parts)
+    return state.model_copy(update={"known_events": tuple(dict.fromkeys((*state.known_events, *known)))})
+
+
+def _moved(state: CharacterState, parts: Sequence[_Part]) -> CharacterState:
+    """The character after events, which it knows, and whose last emotion it feels as of the messages of its event."""
+    after: dict[str, object] = {}
+    if seen := [id for id, _, emotion, _ in parts if emotion is None]:  # noqa: A001
+        after["known_events"] = tuple(dict.fromkeys((*state.known_events, *seen)))
+    if felt := [(emotion, ids) for _, _, emotion, ids in parts if emotion is not None]:
+        befores = (state.current_emotion, *(emotion for emotion, _ in felt))
+        changes = [each for before, each in zip(befores, felt, strict=False) if each[0] != before][-MOST_SHIFTS:]
+        shifts = [EmotionShift(emotion=emotion, message_id=min(ids, default=None)) for emotion, ids in changes]
+        emotion, ids = felt[-1]
+        after |= {"current_emotion": emotion, "shifts": (*state.shifts, *shifts)[-MOST_SHIFTS:]}
+        after["emotion_from_messages"] = MessageSpan(min=min(ids), max=max(ids)) if ids else None
+    return state.model_copy(update=after)
 
 
 def strike_out(connection: Connection, scope: str, ids: Sequence[str]) -> None:
