@@ -94,20 +94,20 @@ def asking(server):
 
 def end_of(connection, *, drip=b""):
     """What the server said until it ended a connection; a byte is sent every tenth of a second."""
-    start, said = time.monotonic(), b""
+    start, said = time.monotonic(), bytearray()  # of what may be many megabytes in a thousand pieces
     connection.settimeout(0.1)
     while time.monotonic() - start < PATIENCE:
         with contextlib.suppress(TimeoutError):
             try:
                 piece = connection.recv(65_536)
             except ConnectionError:
-                return said
+                return bytes(said)
             if not piece:
-                return said
+                return bytes(said)
             said += piece
         with contextlib.suppress(ConnectionError):
             connection.sendall(drip)
-    raise AssertionError(f"it was not ended in {PATIENCE} s; it said {said!r}")
+    raise AssertionError(f"it was not ended in {PATIENCE} s; it said {bytes(said[:1_000])!r}")
 
 
 def answer_on(connection):
