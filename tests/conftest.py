@@ -32,10 +32,16 @@ from .quick import keep_quick, pytest_addoption, pytest_ignore_collect  # noqa: 
 
 pytest.register_assert_rewrite("contracts")  # a failing assert of a suite shows what it compared, as in a test
 
-# No test is timed by the clock: a machine that does other work fails no property.
+# No test is timed by the clock: a machine that does other work fails no property. And each run tries the same examples,
+# so that none fails by luck; `--hypothesis-profile=exploring` tries others.
 property_settings.register_profile(
-    "untimed", property_settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "untimed",
+    property_settings.default,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
+property_settings.register_profile("exploring", property_settings.get_profile("untimed"), derandomize=False)
 property_settings.load_profile("untimed")
 
 NOW = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)

@@ -26,6 +26,20 @@ def test_of_a_property_no_more_examples_are_tried_than_the_quick_run_has_time_fo
     assert len(seen) == tried
 
 
+def test_of_a_property_every_run_tries_the_same_examples():
+    runs = []
+    for _ in range(2):
+        runs.append([])
+
+        @settings(settings.get_profile("untimed"), max_examples=20)
+        @given(st.integers())
+        def about_numbers(number):
+            runs[-1].append(number)
+
+        about_numbers()
+    assert runs[0] == runs[1]
+
+
 @pytest.mark.parametrize(("asked", "tried"), [(80, MACHINES), (5, 5)])
 def test_of_a_machine_no_more_lives_are_tried_either(asked, tried):
     class Lives:
