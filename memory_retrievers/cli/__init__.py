@@ -23,8 +23,8 @@ _PANELS: Final[Mapping[str, str]] = {
     "Change what it holds": (
         "remember update invalidate add-messages process flush review forget forget-messages forget-scope"
     ),
-    "Keep it whole": "doctor verify rebuild purge reembed reindex",
-    "Take it elsewhere": "backup export import migrate import-chroma",
+    "Maintain it": "doctor verify rebuild purge reembed reindex",
+    "Copy or move it": "backup export import migrate import-chroma",
     "Serve it": "serve mcp",
 }
 

@@ -300,7 +300,7 @@ def _waiting(
     limit: Annotated[int, typer.Option(min=0, help="Maximum number of messages.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Print the queued messages of a scope, which are no episode yet."""
+    """Print the queued messages of a scope, which are not an episode yet."""
     with to_look_into(store) as memory:
         scopes = memory.waiting_scopes() if scope is None else []
         messages = [] if scope is None else memory.waiting(scope, limit=limit)
@@ -346,7 +346,7 @@ def _inspect(
     ] = inspection.DEFAULT_LIMIT,
     ranking: Ranking = RANKING,
 ) -> None:
-    """Write one HTML file to look at: memories with search, forgetting curves, what waits, and why an answer."""
+    """Write one HTML file: memories with search, forgetting curves, queued messages, and an explained answer."""
     settings = ranking.settings()
     if query is not None and scope is None:
         raise ValidationError("--query needs --scope: a question is asked of one scope, for example user/alice")

@@ -102,7 +102,7 @@ def _update(
     *,
     at: OfScope,
     fact: Annotated[str | None, typer.Option(help="New text of a fact.")] = None,
-    correct: Annotated[bool, typer.Option("--correct", help="Correct a slip: the former text is not kept.")] = False,
+    correct: Annotated[bool, typer.Option("--correct", help="Correct a mistake: the old text is not kept.")] = False,
     summary: Annotated[str | None, typer.Option(help="New summary of an episode.")] = None,
     title: Annotated[str | None, typer.Option(help="New title of an episode.")] = None,
     category: Annotated[str | None, typer.Option(help="New category of a fact.")] = None,
@@ -114,7 +114,7 @@ def _update(
     ] = None,
     embedder: EmbedderOptions = BUNDLED,
 ) -> None:
-    """Replace fields of a memory; the former text of a fact stays in its history."""
+    """Replace fields of a memory; the old text of a fact stays in its history."""
     at.store.require_store()
     given = {
         "fact": fact,
@@ -187,7 +187,7 @@ def _review(
 
 @listed
 def _invalidate(id: Annotated[str, typer.Argument(help="The id of the fact.")], at: OfScope) -> None:
-    """Mark a fact as no longer valid: it is kept, and no longer found."""
+    """Mark a fact as no longer valid: it is kept, but no longer found."""
     with to_change(at.store) as memory:
         memory.invalidate(id, scope=at.scope)
 

@@ -144,7 +144,7 @@ MemoryId = Annotated[Id, Field(description="The id of a memory, as another tool 
 _Tier: TypeAlias = Annotated[Tier, *one_of(Tier)]
 _ContentType: TypeAlias = Annotated[ContentType, *one_of(ContentType)]
 MemoryTier = Annotated[
-    _Tier, Field(description="How long it is meant to live: long_term, short_term, or working for the task at hand.")
+    _Tier, Field(description="How long to keep it: long_term, short_term, or working for the current task.")
 ]
 ContentTypeName = Annotated[_ContentType, Field(description="What the content is.")]
 CategoryName = Annotated[
@@ -165,10 +165,10 @@ MetadataFilter = Annotated[
     Field(description="Only memories that have each of these values under its key."),
 ]
 Since = Annotated[
-    UTCDateTime | None, Field(description="Only facts made, and episodes begun, then or later, as ISO 8601.")
+    UTCDateTime | None, Field(description="Only facts created, and episodes begun, then or later, as ISO 8601.")
 ]
 Until = Annotated[
-    UTCDateTime | None, Field(description="Only facts made, and episodes begun, then or earlier, as ISO 8601.")
+    UTCDateTime | None, Field(description="Only facts created, and episodes begun, then or earlier, as ISO 8601.")
 ]
 Where = Annotated[
     Metadata | None,

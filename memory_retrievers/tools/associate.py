@@ -115,7 +115,7 @@ class DiscoverAssociationsArguments(ManagementArguments):
 
     memory_id: MemoryId
     limit: Annotated[int, *within(1, 100, "How many associations to return at most, 1 to 100.")] = 10
-    similarity_threshold: Annotated[float, *within(0.0, 1.0, "How similar a memory must at least be, 0 to 1.")] = 0.1
+    similarity_threshold: Annotated[float, *within(0.0, 1.0, "Minimum similarity, 0 to 1.")] = 0.1
 
 
 def memory_discover_associations(context: ToolContext, arguments: DiscoverAssociationsArguments) -> Answer:

@@ -45,7 +45,7 @@ OnError = Annotated[
     *one_of(WhatNext),
     Field(
         description=(
-            "What a bad element does: rollback (nothing of the batch is kept), stop (what comes before it is kept), "
+            "If an element fails: rollback (nothing of the batch is kept), stop (what comes before it is kept), "
             "or continue (it is skipped)."
         )
     ),

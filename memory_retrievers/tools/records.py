@@ -64,10 +64,10 @@ class MemoryListArguments(ManagementArguments):
     where: Where = None
     content_type: ContentTypeFilter = None
     created_after: Annotated[
-        UTCDateTime | None, Field(description="Only memories made at this moment or later, as ISO 8601.")
+        UTCDateTime | None, Field(description="Only memories created at this time or later, as ISO 8601.")
     ] = None
     created_before: Annotated[
-        UTCDateTime | None, Field(description="Only memories made at this moment or earlier, as ISO 8601.")
+        UTCDateTime | None, Field(description="Only memories created at this time or earlier, as ISO 8601.")
     ] = None
     limit: Annotated[int, *within(1, LARGEST_PAGE, "How many to return at most.")] = 50
     offset: Annotated[int, *within(0, None, "How many of the newest to leave out.")] = 0
@@ -80,11 +80,11 @@ class MemoryDeleteArguments(ManagementArguments):
     ids: Annotated[Ids | None, Field(description="The ids of the memories to delete.")] = None
     message: Annotated[
         Content | None,
-        Field(description="Instead: the words of one message of a conversation, as shown, to forget it alone."),
+        Field(description="Instead: the words of one message of a conversation, as shown, to delete only that."),
     ] = None
     memory_tier: Annotated[TierFilter, Field(description="Delete only memories of this tier.")] = None
     older_than: Annotated[
-        UTCDateTime | None, Field(description="Delete only memories made before this moment, as ISO 8601.")
+        UTCDateTime | None, Field(description="Delete only memories created before this time, as ISO 8601.")
     ] = None
 
 
@@ -263,9 +263,9 @@ class ManageArguments(ManagementArguments):
     scope: Annotated[
         str | None, Field(description="For update: the scope to move it to. Otherwise the scope to look in first.")
     ] = None
-    tags: Annotated[Tags | None, Field(description="For update: tags that take the place of the old ones.")] = None
-    category: Annotated[CategoryName | None, Field(description="For update: what the memory is now about.")] = None
-    metadata: Annotated[Metadata | None, Field(description="For update: keys to add or to write over.")] = None
+    tags: Annotated[Tags | None, Field(description="For update: tags that replace the old ones.")] = None
+    category: Annotated[CategoryName | None, Field(description="For update: the new category.")] = None
+    metadata: Annotated[Metadata | None, Field(description="For update: keys to add or overwrite.")] = None
 
 
 def memory_manage(context: ToolContext, arguments: ManageArguments) -> Answer:
@@ -349,7 +349,7 @@ ASSOCIATIONS: Final = 3
 class ListAllArguments(ManagementArguments):
     """Arguments of ``memory_list_all``."""
 
-    page: Annotated[int, Field(ge=1, description="Which page, from 1 on.")] = 1
+    page: Annotated[int, Field(ge=1, description="Which page, from 1.")] = 1
     per_page: Annotated[int, *within(1, 100, "How many memories a page has, 1 to 100.")] = 10
 
 

@@ -33,8 +33,8 @@ ESSENTIAL: Final[Mapping[str, str]] = MappingProxyType(
             "changed, instead of storing it a second time."
         ),
         "memory_delete": (
-            "Delete one memory for good by its id, or one message of an earlier conversation by its words. Use it when "
-            "the user asks you to forget something; its answer names what may still tell it."
+            "Delete one memory permanently by its id, or one message of an earlier conversation by its words. Use it "
+            "when the user asks you to forget something; its answer names what still mentions it."
         ),
     }
 )
@@ -114,7 +114,7 @@ _TOOLS: Final[tuple[AnyTool, ...]] = (
     ),
     _tool(
         retrieve.context_pre_retrieve,
-        "Look up only the known facts that bear on a message, without past episodes and without leaving a trace. "
+        "Look up only the known facts that are relevant to a message, without past episodes; not counted as a use. "
         "Meant to run before answering; returns nothing when no fact applies.",
     ),
     _tool(
@@ -143,13 +143,13 @@ _TOOLS: Final[tuple[AnyTool, ...]] = (
     _tool(
         update.memory_update,
         "Change one memory, by its id: its content, tags, metadata or tier. What is left out stays; tags are "
-        "replaced, metadata is added to.",
+        "replaced, metadata is merged.",
         writes=True,
     ),
     _tool(
         records.memory_delete,
-        "Delete memories for good: one by its id, several by their ids, one message of a conversation by its words, or "
-        "what the memory tools have stored of a tier or before a moment. Returns the ids of what was deleted.",
+        "Delete memories permanently: one by its id, several by their ids, one message of a conversation by its words, "
+        "or what the memory tools have stored in a tier or before a time. Returns the ids of what was deleted.",
         writes=True,
     ),
     _tool(records.memory_list, "List all memories, facts and episodes, newest first, a page at a time, with filters."),
@@ -164,7 +164,7 @@ _TOOLS: Final[tuple[AnyTool, ...]] = (
     _tool(update.memory_get_score, "Tell how important a memory is, 0 to 1, and how often it was used."),
     _tool(
         update.memory_set_score,
-        "Set by hand how important a memory is, 0 to 1; use no longer changes it then.",
+        "Set how important a memory is, 0 to 1; later uses no longer change it.",
         writes=True,
     ),
     _tool(
@@ -183,8 +183,8 @@ _TOOLS: Final[tuple[AnyTool, ...]] = (
     ),
     _tool(
         associate.memory_discover_associations,
-        "Find other memories that are near to one memory in meaning, strongest first. Use it to see what else "
-        "is known around something; it changes nothing.",
+        "Find other memories that are similar to one memory in meaning, most similar first. Use it to see what else "
+        "is known about a subject; it changes nothing.",
     ),
     _tool(
         update.memory_move,
@@ -194,7 +194,7 @@ _TOOLS: Final[tuple[AnyTool, ...]] = (
     ),
     _tool(
         records.memory_list_all,
-        "Leaf through all stored memories, newest first, page by page. To look for something, search.",
+        "List all stored memories page by page, newest first. To look for something, use memory_search.",
     ),
     _tool(
         sync.memory_sync,
@@ -211,8 +211,8 @@ _TOOLS: Final[tuple[AnyTool, ...]] = (
     ),
     _tool(
         scopes.session_manage,
-        "Create a session (a scope for one piece of work), list the sessions there are, or clean up: delete "
-        "what the memory tools have stored in them and is older than some days.",
+        "Create a session (a scope for one piece of work), list the sessions, or clean up: delete what the "
+        "memory tools have stored in them that is older than a number of days.",
         writes=True,
     ),
     # the memory of a story

@@ -71,14 +71,14 @@ Detail = Annotated[
 ]
 MaxTokens = Annotated[
     int | None,
-    Field(ge=0, description="At most so many tokens of text, four characters each; leave it out for no bound."),
+    Field(ge=0, description="Maximum tokens of text, four characters each; leave it out for no limit."),
 ]
 
 Relevance = Annotated[
     MinRelevance,
     BeforeValidator(parse_relevance),
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"const": "auto"}]}),
-    Field(description="Leave out what is less likely to bear on the query; auto leaves out what hardly does."),
+    Field(description="Leave out memories below this relevance, 0 to 1; auto leaves out irrelevant ones."),
 ]
 
 
@@ -126,7 +126,7 @@ class RecentMemoryArguments(ToolArguments):
     ] = 10
     days_limit: Annotated[
         float | None,
-        Field(gt=0, allow_inf_nan=False, description="Only memories of the last so many days; leave it out for all."),
+        Field(gt=0, allow_inf_nan=False, description="Maximum age in days; leave it out for all."),
     ] = None
     response_level: Level = ResponseLevel.STANDARD
 
@@ -224,14 +224,14 @@ class SceneArguments(ManagementArguments):
     chat_length: Annotated[int, *within(0, MOST_MESSAGES, "How many messages the chat has so far.")]
     present: Annotated[_Names, Field(description="The names of the characters who are there now.")] = ()
     pov: Annotated[
-        _Names, Field(description="Only what these characters know of, by their names; leave it out for everything.")
+        _Names, Field(description="Only what these characters know, by name; leave it out for everything.")
     ] = ()
     budget: Annotated[int, *within(1, LARGEST_BUDGET, "How many tokens the block may have at most.")] = SCENE_BUDGET
     query: Annotated[
         str | None,
-        Field(description="What the events should bear on where there is no room for all; leave it out for time."),
+        Field(description="What the events should be about if not all fit; leave it out to choose by time."),
     ] = None
-    scope: Annotated[str | None, Field(description="Whose story; leave it out for the usual place.")] = None
+    scope: Annotated[str | None, Field(description="Scope of the story; leave it out for the default.")] = None
 
 
 def scene(context: ToolContext, arguments: SceneArguments) -> Answer:

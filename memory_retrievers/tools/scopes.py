@@ -122,7 +122,7 @@ def suggestions(content: str, *, current_scope: str) -> list[Suggestion]:
 class ScopeSuggestArguments(ManagementArguments):
     """Arguments of ``scope_suggest``."""
 
-    content: Annotated[Content, Field(description="The text that is to be stored.")]
+    content: Annotated[Content, Field(description="The text to store.")]
     current_scope: Annotated[
         str | None, Field(description="The scope in use now; it helps when the text itself says little.")
     ] = None
@@ -170,12 +170,12 @@ class SessionArguments(ManagementArguments):
     action: Annotated[
         Action,
         *one_of(Action, refusal="Unknown"),
-        Field(description="create a session, list all of them, or cleanup what is old in them."),
+        Field(description="create a session, list all of them, or cleanup: delete old memories in them."),
     ]
     session_id: Annotated[
-        Id | None, Field(description="The session; leave it out to have a new id made, or to mean all sessions.")
+        Id | None, Field(description="The session; leave it out for a new id, or for all sessions.")
     ] = None
-    max_age_days: Annotated[int, *within(0, MOST_DAYS, "For cleanup: how many days a memory may be old.")] = 7
+    max_age_days: Annotated[int, *within(0, MOST_DAYS, "For cleanup: maximum age of a memory in days.")] = 7
 
 
 def session_manage(context: ToolContext, arguments: SessionArguments) -> Answer:

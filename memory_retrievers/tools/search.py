@@ -145,12 +145,12 @@ class MemorySearchArguments(ManagementArguments):
         Field(description="What comes first: the most relevant, the most important, or the newest."),
     ] = SortBy.RELEVANCE
     importance_weight: Annotated[float, *within(0.0, 1.0, "How much importance counts beside relevance.")] = 0.0
-    scope: Annotated[str | None, Field(description="Where to look; leave it out for the usual place.")] = None
-    include_child_scopes: Annotated[bool, Field(description="Whether to look below that place too.")] = False
+    scope: Annotated[str | None, Field(description="Scope to search; leave it out for the default.")] = None
+    include_child_scopes: Annotated[bool, Field(description="Whether to search the scopes below, too.")] = False
     include_associations: Annotated[
         bool, Field(description="Whether full answers show what each memory is associated with.")
     ] = True
-    diversify: Annotated[bool, Field(description="Whether to leave out what nearly repeats a better result.")] = False
+    diversify: Annotated[bool, Field(description="Whether to leave out near-duplicates of better results.")] = False
 
 
 def memory_search(context: ToolContext, arguments: MemorySearchArguments) -> Answer:

@@ -66,20 +66,20 @@ class StoreItem(ToolArguments):
     ] = None
     ttl_seconds: Annotated[
         Annotated[int, *within(0, None)] | None,
-        Field(description="After so many seconds it is gone; leave it out, or 0, for never."),
+        Field(description="Seconds until it expires; leave it out, or 0, for never."),
     ] = None
     category: CategoryName = Category.NOTE
-    scope: Annotated[str | None, Field(description="Where to keep it; leave it out for the usual place.")] = None
+    scope: Annotated[str | None, Field(description="Scope to store it in; leave it out for the default.")] = None
     auto_associate: Annotated[bool, Field(description="Whether to associate it with similar memories.")] = True
     allow_duplicates: Annotated[
-        bool, Field(description="Whether to store it even if it is known; if not, the known memory is given.")
+        bool, Field(description="Whether to store it even if it is known; if not, the known memory is returned.")
     ] = False
     duplicate_threshold: Annotated[
         float | None, *within(0.0, 1.0, "Refuse to store it if a memory is this similar, 0 to 1.")
     ] = None
 
     replaces: Annotated[
-        MemoryId | None, Field(description="The id of a memory that no longer holds, and whose place this one takes.")
+        MemoryId | None, Field(description="The id of a memory that is no longer true and that this one replaces.")
     ] = None
 
     @property

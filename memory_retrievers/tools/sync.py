@@ -72,15 +72,15 @@ class SyncArguments(ManagementArguments):
             )
         ),
     ] = None
-    include_associations: Annotated[bool, Field(description="For export: whether associations go along.")] = True
-    compression: Annotated[bool, Field(description="For export: whether to pack it (gzip in base64).")] = False
-    data: Annotated[str | None, Field(description="For import: the text that an export gave, packed or not.")] = None
+    include_associations: Annotated[bool, Field(description="For export: whether to include associations.")] = True
+    compression: Annotated[bool, Field(description="For export: whether to compress it (gzip in base64).")] = False
+    data: Annotated[str | None, Field(description="For import: the text of an export, compressed or not.")] = None
     merge_strategy: Annotated[
         MergeStrategy,
         *one_of(MergeStrategy),
         Field(
             description=(
-                "For import, what to do with a memory whose id is there already: skip_duplicates keeps the old one, "
+                "For import, what to do with a memory whose id already exists: skip_duplicates keeps the old one, "
                 "overwrite replaces it, create_versions keeps both, merge_metadata adds metadata and tags to it."
             )
         ),

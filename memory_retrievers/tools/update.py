@@ -41,14 +41,12 @@ class UpdateItem(ToolArguments):
     """What can be changed of a memory; what is left out stays as it is."""
 
     id: MemoryId
-    content: Annotated[Content | None, Field(description="A new text in place of the old one.")] = None
-    tags: Annotated[Tags | None, Field(description="New labels in place of the old ones.")] = None
-    metadata: Annotated[
-        Metadata | None, Field(description="Keys to add to the metadata, or to write over; the others stay.")
-    ] = None
-    memory_tier: Annotated[MemoryTier | None, Field(description="A new tier; in long_term it stays.")] = None
+    content: Annotated[Content | None, Field(description="New text, replacing the old one.")] = None
+    tags: Annotated[Tags | None, Field(description="New tags, replacing the old ones.")] = None
+    metadata: Annotated[Metadata | None, Field(description="Metadata keys to add or overwrite; others stay.")] = None
+    memory_tier: Annotated[MemoryTier | None, Field(description="New tier; long_term does not expire.")] = None
     correct: Annotated[
-        bool, Field(description="Whether the new text mends a slip; if not, what held until now stays in its history.")
+        bool, Field(description="Whether the new text corrects a mistake; if not, the old text stays in its history.")
     ] = False
 
     @property
@@ -99,7 +97,7 @@ class MemorySetScoreArguments(ManagementArguments):
     """Arguments of ``memory_set_score``."""
 
     id: MemoryId
-    score: Annotated[float, *within(0.0, 1.0, "How important it is from now on: 0 for not at all, 1 for most.")]
+    score: Annotated[float, *within(0.0, 1.0, "New importance: 0 for none, 1 for the most.")]
     reason: Annotated[str, Field(max_length=1_000, description="Why.")] = "Manual override"
 
 
@@ -130,7 +128,7 @@ class MoveArguments(ManagementArguments):
     """Arguments of ``memory_move``."""
 
     memory_ids: Annotated[Ids, Field(description="The ids of the memories to move.")]
-    target_scope: Annotated[str, Field(description="Where to, for example work/projects; . is the topmost scope.")]
+    target_scope: Annotated[str, Field(description="New scope, for example work/projects; . is the topmost scope.")]
 
 
 def memory_move(context: ToolContext, arguments: MoveArguments) -> Answer:

@@ -180,7 +180,7 @@ def test_a_preview_counts_what_goes_and_takes_nothing(window, memory):
     goes = {
         each["what"]: each["count"] for each in window.post("preview", action="forget", scope=ALICE, id="fact")["goes"]
     }
-    assert (goes["memories"], goes["former versions"], goes["passages"]) == (1, 1, 1)
+    assert (goes["memories"], goes["earlier versions"], goes["passages"]) == (1, 1, 1)
     goes = {
         each["what"]: each["count"]
         for each in window.post("preview", action="forget", scope=ALICE, id="episode")["goes"]

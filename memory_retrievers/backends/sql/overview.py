@@ -180,7 +180,7 @@ class SQLOverview(Part):
             row = f"(SELECT m.row FROM memories m WHERE m.{OF_SCOPE} AND m.id = :id)"
             counted = {
                 "passages": f"SELECT count(*) FROM passages WHERE memory = {row}",
-                "former versions": f"SELECT count(*) FROM fact_versions WHERE memory = {row}",
+                "earlier versions": f"SELECT count(*) FROM fact_versions WHERE memory = {row}",
                 "associations": f"SELECT count(*) FROM associations WHERE source = {row} OR target = {row}",
                 "audit entries": f"SELECT count(*) FROM audit WHERE memory = {row}",
                 "mentions as a source": f"SELECT count(*) FROM memories m WHERE {_naming(dialect)}",
