@@ -64,9 +64,7 @@ _CLAUSE_OPENS: Final = frozenset(_CONJUNCTIONS.split())
 _BEFORE_HOURS: Final = frozenset(("at", "um"))  # "Monday at 3 Ana comes" is of no "3 Ana"
 _HOURS = "at on by to am pm st nd rd th h end now a le um uhr bis und jetzt maintenant"
 _BESIDE_DATES: Final = frozenset(_HOURS.split())  # with days "samedi à 11h", which says little without its clause
-_OPENING = re.compile(
-    r"\A(?:(?:and|but|also|ok|okay|yes|yeah|yep|ja|und|aber)\b[ ,]{1,3}){1,3}(?=\S{1,40} )", re.IGNORECASE
-)
+_OPENING = re.compile(r"(?i)\A(?:(?:and|but|also|ok|okay|yes|yeah|yep|ja|und|aber)\b[ ,]{1,3}){1,3}(?=\S{1,40} )")
 """What leads to a clause and is no part of what it says; not all but its last word."""
 
 _NOTS = "|".join(each for each in UNMARKED if each.endswith("nt"))  # "dont" and the like
@@ -77,6 +75,7 @@ _TOKEN = re.compile(
     r"\b(?:Dr|Prof|Mr|Mrs|Ms|Mme|St|Fr|Hr)\.(?= [A-Z])|[^\W_]+(?:[-'’.@/+#_]+[^\W_]+)*[+#]{0,2}|[^\w\s]"
 )
 _CLAUSE = re.compile(r"[^，。！？、；：,.!?;:\s「」『』（）()]+")
+_SPELLED = re.compile(r"\S*(?:[_@]|\w\w\.\w\w|/\w+[/.]\w|[a-z][A-Z])")  # "iPhone", "src/main.py": not "IPhone"
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff]")
 _EDGES = " \t.,;:!?。，！？、；：…-–—'\"“”‘’「」()（）*_#`"
 
@@ -338,7 +337,7 @@ def _is_date(phrase: str, beside: frozenset[str] = frozenset()) -> bool:
 
 def _headline(phrase: str) -> str:
     stripped = phrase.strip(_EDGES)
-    return stripped[:1].upper() + stripped[1:]
+    return stripped if _SPELLED.match(stripped) else stripped[:1].upper() + stripped[1:]
 
 
 def _is_phrase(text: str) -> bool:

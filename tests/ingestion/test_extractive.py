@@ -99,6 +99,10 @@ class TestTitle:
             ("Yes and Jo is furious.", "Jo is furious"),
             ("ok Tom got the job at Airbus", "Tom got the job at Airbus"),
             ("And then?", "And then"),
+            ("src/api/routes.py is gone", "src/api/routes.py is gone"),
+            ("macOS update broke my VPN", "macOS update broke my VPN"),
+            ("foo@example.org is my mail", "foo@example.org is my mail"),
+            ("and/or gates are hard", "And/or gates"),
         ],
     )
     def test_is_a_noun_phrase_or_a_clause(self, content, title):
