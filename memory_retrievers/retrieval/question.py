@@ -128,7 +128,7 @@ class QueryDate(NamedTuple):
     month: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Question:
     """A query and its features that need no model."""
 
@@ -140,8 +140,6 @@ class Question:
     is_small_talk: bool  # whether it is a greeting, thanks or the like, which no memory bears on
     language: str | None = None  # its language other than English, if that is certain
     relatives: tuple[str, ...] = ()  # words for people and animals of whoever asks, in lower case: "wife" of "my wife"
-    is_personal: bool = False  # whether it asks for a recommendation, or is in the first person, but for "How do I …?"
-    asks_for_all: bool = False  # whether it asks for whatever is known of whoever asks
     # whether it asks for what was talked about or done, last or at a time, with no words of the answer: "What did we
     # talk about yesterday?"
     asks_what_was_said: bool = False
@@ -158,6 +156,19 @@ class Question:
     def described_periods(self) -> tuple[Period, ...]:
         """The periods of which a passage may tell though it was said at another time."""
         return self.behind if self.asks_what_was_said else self.ahead
+
+    @functools.cached_property
+    def is_personal(self) -> bool:
+        """Whether it asks for a recommendation, or is in the first person, but for "How do I …?"."""
+        if _FIRST_PERSON.search(self.text) and _FIRST_PERSON.search(_HOW_TO.sub("", self.text)):
+            return True
+        folded = self.text.casefold()  # the expression is a slow one, and nearly never fits
+        return any(each in folded for each in ("recom", "sugg", "empf")) and bool(_RECOMMENDATION.search(self.text))
+
+    @functools.cached_property
+    def asks_for_all(self) -> bool:
+        """Whether it asks for whatever is known of whoever asks."""
+        return _ASKS_FOR_ALL.search(self.text) is not None
 
     @property
     def asks_about_self(self) -> bool:
@@ -215,7 +226,6 @@ class Question:
         language, asked = (None, text) if as_specified else _without_local_stop_words(text)
         text = asked if language is None else text
         named = () if now is None else periods(text, now=now)
-        asks_for_all = _ASKS_FOR_ALL.search(text) is not None
         ahead = () if as_specified else asked_days(text, today=now or _ANY_DAY)
         question = cls(
             text=text,
@@ -224,15 +234,13 @@ class Question:
             periods=named,
             # what may stand further on is in other scripts
             asks_when=(_ASKS_WHEN.match if text.isascii() else _ASKS_WHEN.search)(text) is not None,
-            is_small_talk=not asks_for_all and _is_small_talk(text),
+            is_small_talk=_is_small_talk(text) and _ASKS_FOR_ALL.search(text) is None,
             language=language,
             relatives=relatives_in(text),
-            is_personal=_is_personal(text),
-            asks_for_all=asks_for_all,
             ahead=() if now is None else ahead,
         )
         names_time = bool(question.periods or question.dates)
-        if not asks_for_all and asks_what_was_said(text, names_time=names_time, says_little=_SAYS_LITTLE):
+        if asks_what_was_said(text, names_time=names_time, says_little=_SAYS_LITTLE) and not question.asks_for_all:
             return replace(question, asks_what_was_said=True)
         if not (as_specified or now is None) and asks_what_was_done(text, says_little=_SAYS_LITTLE):
             months = (month_of(each.month, now, year=each.year) for each in question.dates if each.month)
@@ -242,13 +250,6 @@ class Question:
         if ahead and asks_for_plans(text, says_little=_SAYS_LITTLE):
             return replace(question, asks_for_plans=True, is_small_talk=False)
         return question
-
-
-def _is_personal(text: str) -> bool:
-    if _FIRST_PERSON.search(text) and _FIRST_PERSON.search(_HOW_TO.sub("", text)):
-        return True
-    folded = text.casefold()  # the expression is a slow one, and nearly never fits
-    return any(word in folded for word in ("recom", "sugg", "empf")) and _RECOMMENDATION.search(text) is not None
 
 
 def asks_for_list(text: str) -> bool:
@@ -285,7 +286,7 @@ def without_common(text: str, common: frozenset[str]) -> str:
     """
     terms = {word: analyze(word) for word in text.split() if _says_something(word)}
     kept = [word for word in text.split() if not (terms.get(word) and common.issuperset(terms[word]))]
-    return " ".join(kept) if any(_says_something(word) for word in kept) else text
+    return " ".join(kept) if not terms.keys().isdisjoint(kept) else text
 
 
 def forget_questions() -> None:

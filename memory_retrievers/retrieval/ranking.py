@@ -75,7 +75,7 @@ class Scored:
     def coverage(self) -> float:
         """Best BM25 score divided by the largest one possible for this query. In [0, 1)."""
         most = float(self.candidates.repeats @ self.candidates.idf)
-        return float(np.maximum.reduce(self.bm25)) / most if most else 0.0
+        return self.bm25.item(self.bm25.argmax()) / most if most else 0.0
 
 
 def score(
@@ -155,7 +155,7 @@ class RankingByScore:
     @cached_property
     def unit(self) -> float:
         """Factor that turns the sum of a memory into a score."""
-        highest = float(np.maximum.reduce(self.sums))
+        highest: float = self.sums.item(self.sums.argmax())
         return self.kind_weight / highest if highest >= float_info.min else 0.0  # else the factor is infinite
 
     @cached_property

@@ -341,10 +341,9 @@ def _without_common(text: str, statistics: Collection[TermStatistics], *, share:
     if share >= 1:
         return text
     most = max(share * sum([each.passages for each in statistics]), _COMMON_FROM)
-    counted = Counter[str]()
-    for each in statistics:
-        counted.update(each.frequencies)
-    if not (common := frozenset([term for term, frequency in counted.items() if frequency > most])):
+    terms = {term for each in statistics for term in each.frequencies}
+    common = frozenset([term for term in terms if sum([each.frequencies.get(term, 0) for each in statistics]) > most])
+    if not common:
         return text
     return (without_common if len(text) <= REMEMBERED_CHARACTERS else without_common.__wrapped__)(text, common)
 

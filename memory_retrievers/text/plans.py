@@ -159,8 +159,8 @@ def days_ahead(text: str, *, today: datetime, by_clock: bool = True) -> tuple[Pe
     """
     left = plain(text[:_LOOKED_AT])
     is_cjk = not left.isascii() and BEYOND_LATIN.search(left) is not None
-    if not (is_cjk or NAMES_OF_DAYS.search(left) or _DIGITS_OF_DAYS.search(left)):  # as nearly always
-        return ()
+    if not (is_cjk or NAMES_OF_DAYS.search(left) or (_DIGIT.search(left) and _DIGITS_OF_DAYS.search(left))):
+        return ()  # as nearly always
     day, has_digits = midnight(today), _DIGIT.search(left) is not None
     expressions = _EXPRESSIONS[has_digits, is_cjk] if by_clock else _DATES
     return tuple(each for each in named(plain(by_spelling(text[:_LOOKED_AT])), expressions, day) if each.until > day)
