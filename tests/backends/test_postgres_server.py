@@ -193,7 +193,7 @@ class TestConnectionLoss:
             pool.close()
 
     def test_connections_that_interrupts_have_lost_are_replaced(self, server, name, url, monkeypatch):
-        pool = Pool(url, size=2, patience=5, settings={}, sign=1)
+        pool = Pool(url, size=2, patience=PATIENCE, settings={}, sign=1)
         here = f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}'"
         try:
             take = pool._pool.getconn

@@ -850,13 +850,13 @@ def told(ledger, known):
 @pytest.mark.parametrize(("passages", "is_alone"), [(100, True), (snapshots._WIDE, False)])
 def test_small_scopes_are_searched_one_at_a_time_and_wide_ones_on_every_core(ledger, monkeypatch, passages, is_alone):
     monkeypatch.setattr(snapshots, "_CORES", 2)
-    monkeypatch.setattr(snapshots, "_PATIENCE", 20)
+    monkeypatch.setattr(snapshots, "_PATIENCE", PATIENCE)
     kept, meeting = Snapshots(StoredPassages(ledger.database)), Barrier(2)
 
     def search(_):
         with kept.turn(passages):
             try:
-                meeting.wait(0.2 if is_alone else 20)
+                meeting.wait(0.2 if is_alone else PATIENCE)
             except BrokenBarrierError:
                 return False
             return True

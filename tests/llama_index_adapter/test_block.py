@@ -13,6 +13,7 @@ from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.utils import get_tokenizer
 from llama_index.core.workflow import Context, JsonPickleSerializer
+from patience import PATIENCE
 from pydantic import Field
 
 from memory_retrievers import AgentMemory, Message
@@ -245,7 +246,7 @@ async def test_a_flush_that_is_cancelled_hands_on_each_message_once(block, store
     def slowly(*args, **kwargs):
         queue_messages(*args, **kwargs)
         loop.call_soon_threadsafe(is_queued.set)
-        may_go_on.wait(10)
+        assert may_go_on.wait(PATIENCE)
 
     with monkeypatch.context() as patch:
         patch.setattr("memory_retrievers.llama_index.block.queue_messages", slowly)
