@@ -152,10 +152,7 @@ def diagnose_database(url: str) -> Diagnosis:
         tables=seen.tables,
         damage=seen.problems,
         findings=(
-            *(
-                Finding(what=what, remedy=remedy)
-                for what, _, remedy in (each.partition(": ") for each in seen.problems)
-            ),
+            *(Finding(what=what, remedy=how) for what, _, how in (each.partition(": ") for each in seen.problems)),
             *_of_schema(seen.schema, known),
             *_of_sessions(seen),
             *_of_tables(seen.tables, seen.now),
@@ -214,8 +211,7 @@ def _of_place(directory: Path, size: dict[str, int]) -> Iterator[Finding]:
             remedy="make room: purge and backup need as much space again",
         )
     access = SHARED_GROUP if os.name == "posix" and directory.stat().st_mode & 0o070 else PRIVATE
-    for note in wider(directory, access):
-        what, _, remedy = note.rpartition(": ")
+    for what, _, remedy in (note.rpartition(": ") for note in wider(directory, access)):
         yield Finding(what=what, remedy=remedy)
 
 
@@ -288,9 +284,6 @@ def _of_tables(tables: TableState | None, now: datetime) -> Iterator[Finding]:
 def _size_of(directory: Path) -> int:
     total = 0
     for path in directory.rglob("*"):
-        try:
-            seen = path.lstat()
-        except OSError:  # it goes while it is looked at
-            continue
-        total += seen.st_size
+        with contextlib.suppress(OSError):  # it goes while it is looked at
+            total += path.lstat().st_size
     return total

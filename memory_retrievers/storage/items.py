@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -167,12 +168,9 @@ class StoredItems:
         """Let items live until a time, by row; those that ``before_store`` holds back by now do not."""
         kept: dict[MemoryKey, datetime] = {}
         for row, memory in self._store.ledger.load([*until]).items():
-            try:
-                admitted = self._store.admitted(memory.model_copy(update={"expires_at": until[row]}))
-            except ValidationError:
-                continue
-            if admitted is not None:
-                kept[memory.key] = until[row]
+            with suppress(ValidationError):
+                if self._store.admitted(memory.model_copy(update={"expires_at": until[row]})) is not None:
+                    kept[memory.key] = until[row]
         if kept:
             self._ledger.prolong(kept)
 

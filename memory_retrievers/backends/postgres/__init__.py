@@ -54,10 +54,8 @@ class HNSWVectorIndex(ExactVectorIndex):
         self._postgres.require_writable()
         super().rebuild()
         with self._postgres.session() as connection:
-            for (name,) in connection.execute(
-                "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema AND starts_with(indexname, ?)",
-                (_PREFIX,),
-            ).fetchall():
+            made = "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema AND starts_with(indexname, ?)"
+            for (name,) in connection.execute(made, (_PREFIX,)).fetchall():
                 connection.run(f'DROP INDEX CONCURRENTLY IF EXISTS "{name}"')
         self._ready.clear()
 

@@ -70,12 +70,8 @@ class SQLOutbox(Part):
         with self.database.write() as connection:
             changes = connection.execute("SELECT id, passage FROM outbox ORDER BY id LIMIT ?", (limit,)).fetchall()
             generation, mark = connection.execute("SELECT generation, mark FROM projection").fetchone()
-            new = [
-                int(passage)
-                for (passage,) in connection.execute(
-                    "SELECT id FROM passages WHERE id > ? ORDER BY id LIMIT ?", (mark, limit - len(changes))
-                )
-            ]
+            behind = "SELECT id FROM passages WHERE id > ? ORDER BY id LIMIT ?"
+            new = [int(passage) for (passage,) in connection.execute(behind, (mark, limit - len(changes)))]
             last = new[-1] if new else mark
             # From here on a change of these passages is listed, even before the batch is acknowledged; and still of
             # those that an earlier batch may have brought there before its process died.
