@@ -187,6 +187,7 @@ export class Changes {
 }
 
 function goings(act, told) {
-  const items = told.goes.map((each) => element("li", { dir: "auto" }, element("strong", {}, String(each.count)), ` ${each.what}`));
+  const named = ({ what, count }) => (count === 1 ? what.replace(/(ie)?s\b/, (_, y) => (y ? "y" : "")) : what);
+  const items = told.goes.map((each) => element("li", { dir: "auto" }, element("strong", {}, String(each.count)), ` ${named(each)}`));
   return element("div", { class: "notice" }, element("p", { class: "strong" }, items.length ? `This will be ${act.preview}:` : `Nothing will be ${act.preview}.`), element("ul", {}, ...items), told.note ? quoted(told.note) : null);
 }

@@ -123,6 +123,7 @@ def test_move_says_what_goes_moves_and_is_undone(show, stored):
     page.wait("document.activeElement.id === 'dialog-field'")
     page.press("a", modifiers=2).write("user/tom").press("Enter")
     page.wait("document.querySelector('#dialog .notice:not([hidden]) strong') !== null")
+    assert page.text("#dialog .notice li") == "1 memory"
     assert stored(home).scope == "user/ruth"
     page.tab_to("it.type === 'submit' && it.textContent === 'Move'").press("Enter")
     page.wait("!document.getElementById('dialog').open")
