@@ -291,11 +291,29 @@ class TestConnectionLoss:
                 memory.list("c1")
             assert "the table memories is missing: restore the database from a backup" in memory.verify().problems
 
-    def test_what_takes_longer_than_the_database_lets_it_says_which_setting_that_is(self, server, url, name):
+    @pytest.mark.parametrize(
+        "setting", ["statement_timeout", "transaction_timeout", "idle_in_transaction_session_timeout"]
+    )
+    def test_what_takes_longer_than_the_database_lets_it_says_which_setting_that_is(self, server, url, setting):
+        def take_longer():
+            with inside(memory).ledger.database.read(snapshot=True) as connection:
+                connection.run(f"SET {setting} = '50ms'")
+                if setting.startswith("idle"):
+                    own = connection.raw.info.backend_pid
+                    until(lambda: not server.run(f"SELECT 1 FROM pg_stat_activity WHERE pid = {own}"), "the end")
+                connection.run("SELECT pg_sleep(9)")
+
+        with connected(url) as memory:
+            with pytest.raises(BackendError, match=f"timeout; if {setting} is set for this role .*, make it longer"):
+                take_longer()
+            assert memory.verify().ok
+
+    def test_a_first_connection_says_why_the_database_ended_it(self, server, name, url):
+        server.run(f"ALTER DATABASE {name} SET transaction_timeout = '20ms'")
+        with pytest.raises(BackendError, match=r"due to transaction timeout; if transaction_timeout .* make it longer"):
+            connected(url)
+        server.run(f"ALTER DATABASE {name} RESET transaction_timeout")
         connected(url).close()
-        server.run(f"ALTER DATABASE {name} SET statement_timeout = '1ms'")
-        with pytest.raises(BackendError, match=r"statement timeout; if statement_timeout .* make it longer"):
-            connected(url).list("c1")
 
     @pytest.mark.parametrize("size", [1, "3", None, 2.5])
     def test_a_single_connection_is_too_few_and_another_type_no_number(self, url, size):

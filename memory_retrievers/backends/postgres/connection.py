@@ -346,8 +346,13 @@ _REMARKS: Final = {
     psycopg.errors.ReadOnlySqlTransaction: "; of several servers, target_session_attrs=read-write in the address "
     "finds the one that takes writes",
     psycopg.errors.UndefinedTable: "; tables of the store are missing: restore a backup, or name the right database",
-    psycopg.errors.QueryCanceled: "; if statement_timeout is set for this role or database, make it longer",
 }
+
+_LIMITS: Final = {
+    "25P03": "idle_in_transaction_session_timeout",
+    "25P04": "transaction_timeout",
+    "57014": "statement_timeout",
+}  # settings of the server that end what takes longer
 
 
 def _translated(error: Exception) -> ValidationError | BackendError | ConfigurationError:
@@ -364,10 +369,10 @@ def _translated(error: Exception) -> ValidationError | BackendError | Configurat
         return DiskFullError(
             f"no space is left on the server: {reason}; any write was undone. Make room there, and try again"
         )
-    remark = next((remark for kind, remark in _REMARKS.items() if isinstance(error, kind)), "")
-    failure = BackendError(f"PostgreSQL failed: {reason}{remark}")
     state = getattr(error, "sqlstate", None)
+    limit = f"; if {_LIMITS[state]} is set for this role or database, make it longer" if state in _LIMITS else ""
+    remark = next((remark for kind, remark in _REMARKS.items() if isinstance(error, kind)), limit)
+    failure = BackendError(f"PostgreSQL failed: {reason}{remark}")
     is_of_server = isinstance(error, psycopg.OperationalError | psycopg_pool.PoolTimeout)
-    has_ended = state in {"25P03", "25P04"}  # a transaction that took longer than the server allows
-    failure.tells_of_store = not (is_of_server or has_ended) or state in {"58030", "58P01"}  # its files
+    failure.tells_of_store = not (is_of_server or state in _LIMITS) or state in {"58030", "58P01"}  # its files
     return failure

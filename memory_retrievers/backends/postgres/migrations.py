@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 import psycopg
+from psycopg import errors
 
 from memory_retrievers.backends.postgres import guards
 from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
@@ -81,8 +82,9 @@ def migrate(connection: Connection) -> None:
             connection.run(";".join(_statements(version)))
         connection.commit()
     except BaseException as error:
-        connection.run("ROLLBACK")
-        if not isinstance(error, psycopg.errors.DuplicateTable):
+        with suppress(psycopg.Error):  # a connection that is lost has undone it by itself
+            connection.run("ROLLBACK")
+        if not isinstance(error, errors.DuplicateTable):
             raise
         reason = error.diag.message_primary
         raise ConfigurationError(
@@ -179,7 +181,7 @@ def _require_pgvector(connection: Connection) -> None:
     """Create the extension inside the transaction, if it is missing."""
     try:
         connection.run("CREATE EXTENSION IF NOT EXISTS vector")
-    except psycopg.errors.InsufficientPrivilege:
+    except errors.InsufficientPrivilege:
         raise ConfigurationError(
             "this role may not create the extension pgvector: let an administrator run CREATE EXTENSION vector in "
             "this database. Nothing was changed."
@@ -312,16 +314,7 @@ def problems(connection: sql.Connection, version: int = len(MIGRATIONS)) -> Iter
         yield from guards.problems(connection)
 
 
-_UNTOLD: Final = (
-    psycopg.errors.UndefinedTable,
-    psycopg.errors.UndefinedColumn,
-    psycopg.errors.InsufficientPrivilege,
-    psycopg.errors.LockNotAvailable,
-)
-
-
 def _rows(connection: Connection, statement: str) -> Sequence[Sequence[Any]] | None:
-    try:
+    with suppress(errors.UndefinedTable, errors.UndefinedColumn, errors.InsufficientPrivilege, errors.LockNotAvailable):
         return connection.execute(statement).fetchall()
-    except _UNTOLD:
-        return None
+    return None
