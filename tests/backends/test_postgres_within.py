@@ -151,6 +151,23 @@ def test_without_a_scope_such_a_role_sees_nothing(server, name, owner):
             nobody.remember_fact(scope="tenant/a", fact="x")
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_what_sees_nothing_exports_nothing_as_if_it_were_all(server, name, owner, tmp_path, read_only):
+    for role, given, written in (("postgres", {}, 3), ("agent", {"within": "tenant/b"}, 2)):
+        with connected(server, name, role=role, read_only=read_only, **given) as sees:
+            assert sees.export(tmp_path / role) == written
+    with connected(server, name, read_only=read_only) as nobody:
+        for scope in (None, "tenant/b"):
+            with pytest.raises(ConfigurationError, match=r"sees nothing of the store: connect as the owner .* within="):
+                nobody.export(tmp_path / "nothing", scope=scope)
+    with connected(server, name, read_only=read_only, within="tenant/new") as new:  # that is empty, and says so
+        assert new.export(tmp_path / "new") == 0
+    server.run("CREATE POLICY reads ON scopes TO agent USING (scope = 'tenant/b')", database=name)
+    with connected(server, name, read_only=read_only) as reporter:  # an administrator lets it look
+        assert (reporter.export(tmp_path / "b"), reporter.export(tmp_path / "x", scope="tenant/bc")) == (1, 0)
+    assert not (tmp_path / "nothing").exists()
+
+
 def test_who_looks_after_a_store_is_told_that_such_a_role_sees_a_part_alone(server, name, confined, owner):
     part = "this role sees only the scopes that it is confined to"
     (note,) = confined.verify().notes

@@ -299,6 +299,15 @@ class Database(sql.Database):
         """See ``sql.connection.Database``; PostgreSQL looks after its files, this after tables and rights."""
         return migrations.problems(connection)
 
+    def require_sight(self, connection: sql.Connection) -> None:
+        """See ``sql.connection.Database``: the role owns no tables, and is not confined to any scope either."""
+        hidden = """SELECT row_security_active('scopes') AND NOT EXISTS (SELECT FROM scopes)
+            AND coalesce(current_setting('memory_retrievers.within', TRUE), '') = ''"""
+        if sql.one(connection, hidden):
+            raise ConfigurationError(
+                "this role sees nothing of the store: connect as the owner of its tables, or name its scope by within="
+            )
+
     def notes(self) -> Iterator[str]:
         """Say that the role sees a part of the store alone."""
         with self.read() as connection:

@@ -149,7 +149,10 @@ class SQLLedger(StoredRecords, StoredPassages):
     def contents(self, scope: str | None = None) -> Iterator[Contents]:
         """Read everything in a scope and those below it, or in all, as of the moment of entering."""
         with self.database.read(snapshot=True) as connection:
-            yield contents.read_contents(connection, scope)
+            found = contents.read_contents(connection, scope)
+            if not any(found.counts.values()):
+                self.database.require_sight(connection)
+            yield found
 
     def verify(self) -> VerificationReport:
         """Check all memories, passages and vectors; problems are listed in the report."""
