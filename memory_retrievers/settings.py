@@ -106,7 +106,7 @@ class RetrievalSettings(Checked):
             passage. A scope that does not fit is read from the database at every search.
         open_episodes: Also find queued messages, as turns of an open episode; ``relative_score`` only.
         token_rerank: Re-rank the first five of each kind, and the best messages, by late interaction, if the embedder
-            returns token vectors, as the bundled one does. A message then takes another kilobyte. Messages stored
+            returns token vectors, as the bundled one does. A message then takes another 2 kB on disk. Messages stored
             without token vectors get them in the background, after the first search that misses some.
             ``relative_score`` only.
         token_weight: Weight of late interaction as a share of the best score; half of it for messages, and a tenth more

@@ -100,8 +100,8 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
         process: When queued messages become memories: ``background`` leaves it to the memory's worker, ``due`` delays
             the chat for as long as it takes, ``never`` leaves it to the caller of ``process_due``.
         format: ``block`` shows what answers the user, as above. ``scene`` shows the story so far, for role-play: the
-            events that were stored with ``memory.add_scene_events``, and where not all fit, those that bear on the
-            user's last message.
+            events stored with ``memory.add_scene_events``; if not all fit, those that are relevant to the user's last
+            message.
         scene: Settings of the scene; None uses the defaults.
         present: Returns the names of the characters who are present, given the messages; None names none. Not part of
             a dump.

@@ -473,7 +473,7 @@ class AgentMemory(BaseMemory):
             metadata: Any JSON object.
             importance: 0 to 1.
             expires_at: The moment from which it is no longer found; None keeps it for good.
-            correct: The new text corrects a slip: the former text is not kept.
+            correct: The new text corrects a mistake: the old text is not kept.
 
         Raises:
             NotFoundError: There is no such memory in this scope.
