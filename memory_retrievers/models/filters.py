@@ -40,7 +40,7 @@ class FilterOptions(TypedDict, total=False):
             At most 32 conditions, 8 levels deep. Default: any.
     """
 
-    tags: Iterable[str]
+    tags: Iterable[str] | None
     metadata: JsonObject | None
     since: datetime | str | None
     until: datetime | str | None
