@@ -35,12 +35,14 @@ class MemoryDocument:
         metadata: The memory's own metadata under ours: kind, scope, category, title, created_at, start_at, end_at,
             and :data:`SCORE_KEYS` where they were asked for, what does not apply left out; ``source`` is the memory's
             own, or else its address. A fresh copy.
+        score: The final score, in (0, 1].
         relevance: The estimated probability that the memory bears on the query; the score where ranks are fused.
     """
 
     id: str
     text: str
     metadata: JsonObject
+    score: float
     relevance: float
 
 
@@ -115,6 +117,7 @@ def _document(
         id=memory.id,
         text=text,
         metadata={"source": address} | copy.deepcopy(memory.metadata) | ours | scores,
+        score=hit.score,
         relevance=hit.relevance,
     )
 
