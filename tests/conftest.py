@@ -41,7 +41,12 @@ property_settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-property_settings.register_profile("exploring", property_settings.get_profile("untimed"), derandomize=False)
+property_settings.register_profile(
+    "exploring",
+    property_settings.get_profile("untimed"),
+    derandomize=False,
+    database=property_settings.default.database,
+)
 property_settings.load_profile("untimed")
 
 NOW = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)

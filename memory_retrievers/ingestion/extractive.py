@@ -75,7 +75,7 @@ _TOKEN = re.compile(
     r"\b(?:Dr|Prof|Mr|Mrs|Ms|Mme|St|Fr|Hr)\.(?= [A-Z])|[^\W_]+(?:[-'’.@/+#_]+[^\W_]+)*[+#]{0,2}|[^\w\s]"
 )
 _CLAUSE = re.compile(r"[^，。！？、；：,.!?;:\s「」『』（）()]+")
-_SPELLED = re.compile(r"\S*(?:[_@]|\w\w\.\w\w|/\w+[/.]\w|[a-z][A-Z])")  # "iPhone", "src/main.py": not "IPhone"
+_SPELLED = re.compile(r"\S*(?:\w_\w|\S@\w|\w\w\.[a-z]\w|/\w+\.\w|[a-z][A-Z])")  # "iPhone", "src/main.py": not "IPhone"
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff]")
 _EDGES = " \t.,;:!?。，！？、；：…-–—'\"“”‘’「」()（）*_#`"
 

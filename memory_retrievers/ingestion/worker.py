@@ -99,14 +99,17 @@ def log_failure(outcome: str, error: Exception) -> None:
 
 
 @contextmanager
-def going_on(outcome: str) -> Iterator[None]:
-    """Log an error in the block, without any text, and continue; raise only errors of configuration."""
+def going_on(outcome: str, failures: list[Exception] | None = None) -> Iterator[None]:
+    """Log an error in the block without any text, of ``failures`` only the first; raise errors of configuration."""
     try:
         yield
     except ConfigurationError:
         raise
     except Exception as error:  # noqa: BLE001 - a hook or a counter of the host may raise anything
-        log_failure(outcome, error)
+        if not failures:
+            log_failure(outcome, error)
+        if failures is not None:
+            failures.append(error)
 
 
 class Worker:

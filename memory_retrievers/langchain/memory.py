@@ -31,7 +31,7 @@ class ConversationMemory(TurnMemory, BaseMemory):
     they stay queued.
 
     Further fields, such as ``memory``, ``scope`` and ``recall``, mean what they mean as arguments of
-    ``AgentMemoryMiddleware``.
+    ``AgentMemoryMiddleware``; ``max_tokens`` is None by default.
 
     Attributes:
         memory_key: Name of the prompt variable.

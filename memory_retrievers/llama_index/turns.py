@@ -303,7 +303,7 @@ def recent_turns(
         if message.role == MessageRole.USER or not turns:
             turns.append([])
         turns[-1].append(message)
-    failures: list[object] = []
+    failures: list[Exception] = []
     tokens, kept = _tokens(front, count_tokens, failures), list[ChatMessage]()
     for turn in reversed(turns):
         tokens += _tokens(turn, count_tokens, failures)
@@ -314,13 +314,12 @@ def recent_turns(
     return [*front, *kept]
 
 
-def _tokens(messages: Sequence[ChatMessage], count_tokens: Callable[[str], int], failures: list[object]) -> int:
+def _tokens(messages: Sequence[ChatMessage], count_tokens: Callable[[str], int], failures: list[Exception]) -> int:
     """The tokens of messages; a counter that fails is replaced, and the first of the failures is logged."""
     called = [str(block.tool_kwargs) for each in messages for block in each.blocks if isinstance(block, ToolCallBlock)]
     texts = [*(message.content or "" for message in messages), *called]
-    with suppress(Exception) if failures else going_on("the tokens of the chat were estimated"):
+    with going_on("the tokens of the chat were estimated", failures):
         return sum(map(count_tokens, texts))
-    failures.append(messages)
     return sum(map(estimate_tokens, texts))
 
 

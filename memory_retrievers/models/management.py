@@ -158,7 +158,7 @@ acting = ContextVar[tuple[Channel, str | None]]("memory_retrievers_acting", defa
 def acting_as(channel: Channel, actor: str | None = None) -> Iterator[None]:
     """Note all changes within as made by somebody; of two names the inner one counts, of two channels the outer one.
 
-    What makes memories of messages is always the worker, as if nobody had asked it to.
+    What makes memories of messages is always the worker.
     """
     outer_channel, outer_actor = acting.get()
     name = outer_actor if actor is None else storable(actor)[:MOST_ACTOR]

@@ -128,7 +128,7 @@ class QueryDate(NamedTuple):
     month: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Question:
     """A query and its features that need no model."""
 
@@ -157,7 +157,7 @@ class Question:
         """The periods of which a passage may tell though it was said at another time."""
         return self.behind if self.asks_what_was_said else self.ahead
 
-    @functools.cached_property
+    @property
     def is_personal(self) -> bool:
         """Whether it asks for a recommendation, or is in the first person, but for "How do I …?"."""
         if _FIRST_PERSON.search(self.text) and _FIRST_PERSON.search(_HOW_TO.sub("", self.text)):
@@ -165,7 +165,7 @@ class Question:
         folded = self.text.casefold()  # the expression is a slow one, and nearly never fits
         return any(each in folded for each in ("recom", "sugg", "empf")) and bool(_RECOMMENDATION.search(self.text))
 
-    @functools.cached_property
+    @property
     def asks_for_all(self) -> bool:
         """Whether it asks for whatever is known of whoever asks."""
         return _ASKS_FOR_ALL.search(self.text) is not None

@@ -109,6 +109,10 @@ class Transport:
         self._client = per_process(partial(httpx.Client, auth=auth))
         self._closed = False
 
+    def __deepcopy__(self, _: object) -> Transport:
+        """Return itself: a copy would use the same connections without knowing that they are closed."""
+        return self
+
     def close(self) -> None:
         """Close the connections; a second call does nothing."""
         self._closed = True

@@ -506,9 +506,12 @@ class MemoryStore:
             similar = pending.near(passages, self.dense, near)
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
-            if replace:
-                self.remove(list(self.ledger.present([each.memory.key for each in prepared])), event=None)
+            gone = [*self.ledger.present([each.memory.key for each in prepared])] if replace else []
+            named = self.ledger.characters.named(gone)
+            self.remove(gone, event=None)
             memories = pending.store(passages, self.add, allow_duplicates=allow_duplicates)
+            for scope, names in named.items():
+                self.ledger.characters.retell(scope, names)
             if together is not None:
                 together(memories)
             if (request := under_way.get()) is not None:
@@ -776,7 +779,7 @@ class MemoryStore:
             self.ledger.management.move(keys, target_scope=target)
             for scope, names in named.items():
                 self.ledger.characters.retell(scope, names)
-                self.ledger.characters.retell(target, names, arriving=True)
+                self.ledger.characters.retell(target, names, arriving={key.id for key in leaving})
             self.keyword.add([replace(passage, scope=target) for passage in passages])
             arrived = [MemoryKey(scope=target, id=key.id) for key in leaving]
             self.ledger.events.note(arrived, MemoryEventType.MOVED, at=self.now())

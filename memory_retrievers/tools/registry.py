@@ -34,7 +34,7 @@ ESSENTIAL: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "memory_delete": (
             "Delete one memory permanently by its id, or one message of an earlier conversation by its words. Use it "
-            "when the user asks you to forget something; its answer names what still mentions it."
+            "when the user asks you to forget something; its answer names some of what still mentions it."
         ),
     }
 )
@@ -194,7 +194,7 @@ _TOOLS: Final[tuple[AnyTool, ...]] = (
     ),
     _tool(
         records.memory_list_all,
-        "List all stored memories page by page, newest first. To look for something, use memory_search.",
+        "List all stored memories page by page, newest first. To look for something, search instead.",
     ),
     _tool(
         sync.memory_sync,

@@ -224,7 +224,7 @@ class SceneArguments(ManagementArguments):
     chat_length: Annotated[int, *within(0, MOST_MESSAGES, "How many messages the chat has so far.")]
     present: Annotated[_Names, Field(description="The names of the characters who are there now.")] = ()
     pov: Annotated[
-        _Names, Field(description="Only what these characters know, by name; leave it out for everything.")
+        _Names, Field(description="Names of the characters whose knowledge counts; leave it out for all.")
     ] = ()
     budget: Annotated[int, *within(1, LARGEST_BUDGET, "How many tokens the block may have at most.")] = SCENE_BUDGET
     query: Annotated[

@@ -44,7 +44,7 @@ class UpdateItem(ToolArguments):
     content: Annotated[Content | None, Field(description="New text, replacing the old one.")] = None
     tags: Annotated[Tags | None, Field(description="New tags, replacing the old ones.")] = None
     metadata: Annotated[Metadata | None, Field(description="Metadata keys to add or overwrite; others stay.")] = None
-    memory_tier: Annotated[MemoryTier | None, Field(description="New tier; long_term does not expire.")] = None
+    memory_tier: Annotated[MemoryTier | None, Field(description="New tier; what becomes long_term stays.")] = None
     correct: Annotated[
         bool, Field(description="Whether the new text corrects a mistake; if not, the old text stays in its history.")
     ] = False

@@ -131,7 +131,7 @@ def test_a_forked_process_asks_its_language_model_on_no_connection_of_its_parent
     done = subprocess.run([sys.executable, "-c", FORKING, address], capture_output=True, text=True, timeout=PATIENCE)
     assert (done.stdout.split(), done.stderr) == (["1", "2", "3", "4"], "")
     before, first, second, after = (body["by"] for _, _, body in asked)
-    assert before == after != first == second
+    assert {before, after}.isdisjoint({first, second})  # one that idles for seconds is replaced
 
 
 @pytest.mark.parametrize("suffix", [".toml", ".json"])

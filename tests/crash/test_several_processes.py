@@ -72,7 +72,7 @@ def test_what_any_of_several_processes_has_acknowledged_is_there_once_whichever_
         there, forgotten, running, acknowledged = set(), set(), set(writers), collections.Counter()
         try:
             while running:
-                writer, line = said.get(timeout=4 * PATIENCE)
+                writer, line = said.get(timeout=2 * PATIENCE)
                 if line is None:
                     running.discard(writer)
                     continue

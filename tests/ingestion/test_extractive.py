@@ -103,6 +103,8 @@ class TestTitle:
             ("macOS update broke my VPN", "macOS update broke my VPN"),
             ("foo@example.org is my mail", "foo@example.org is my mail"),
             ("and/or gates are hard", "And/or gates"),
+            ("he/she/they came to the party", "He/she/they came to the party"),
+            ("thanks.Tom got the job at Airbus", "Thanks.Tom got the job at Airbus"),
         ],
     )
     def test_is_a_noun_phrase_or_a_clause(self, content, title):

@@ -398,6 +398,18 @@ def test_a_counter_of_the_host_that_raises_at_what_is_said_ends_no_chat(memory, 
     assert [message for message in caplog.messages if "estimated" in message] == caplog.messages[:1]
 
 
+def test_an_error_of_configuration_from_the_counter_is_raised_also_after_another_error(memory):
+    errors = iter((ValueError("strange words"), ConfigurationError("no tokenizer is set")))
+
+    def failing(_):
+        raise next(errors)
+
+    chat = ConversationMemory.from_defaults(memory, scope="nobody", token_counter=failing)
+    chat.set([user("a"), assistant("b"), user("c")])
+    with pytest.raises(ConfigurationError, match="no tokenizer is set"):
+        chat.get()
+
+
 def test_a_message_that_cannot_be_stored_is_not_in_the_chat(memory, chat):
     memory.close()
     with pytest.raises(ConfigurationError, match="closed"):

@@ -1,5 +1,6 @@
 """A story in a memory: events go in, episodes, characters and the scene block come out; nothing leaves its scope."""
 
+import json
 import re
 import sqlite3
 from datetime import UTC, datetime, timedelta
@@ -219,6 +220,67 @@ def test_damage_to_an_event_stops_no_other_from_being_forgotten(told):
     ]
     told.forget("tracks", scope="story")
     assert told.characters("story")[0].known_events == ("amulet",)
+
+
+@pytest.mark.parametrize("message_ids", ["[-1]", '["a"]', "null", "3"])
+def test_a_character_of_a_damaged_event_stays_as_it_is_and_the_rest_is_forgotten(told, clock, message_ids):
+    with inside(told).ledger.database.write() as connection:
+        (scene,) = connection.execute("SELECT scene FROM memories WHERE id = 'amulet'").fetchone()
+        damaged = json.dumps(json.loads(scene) | {"message_ids": json.loads(message_ids)})
+        connection.execute("UPDATE memories SET scene = ? WHERE id = 'amulet'", (damaged,))
+    note = told.remember_fact(fact="They like rain.", scope="other")
+    for id, scope in (("tracks", "story"), (note.id, "other")):
+        told.update(id, scope=scope, expires_at=clock.now() + timedelta(days=1))
+    clock.advance(days=2)
+    told.purge()
+    assert told.list("other").memories == ()
+    hero = told.characters("story")[0]
+    assert (hero.name, hero.known_events) == ("Hero", ("amulet",))
+
+
+def test_an_event_that_is_replaced_takes_what_it_made_characters_feel_along(told):
+    again = EpisodicMemory.new(scope="story", id="tracks", summary="Rain fell.")
+    told.remember_many([again], replace=True)
+    hero = told.characters("story")[0]
+    assert (hero.current_emotion, [each.emotion for each in hero.shifts]) == ("angry", ["angry"])
+
+
+def test_two_characters_of_one_name_become_one_when_they_are_made_anew(told):
+    inside(told).ledger.characters.put("story", [CharacterState(name="hero", current_emotion="sad")])
+    told.forget("tracks", scope="story")
+    named = [(state.name, state.current_emotion) for state in told.characters("story")]
+    assert named == [("Hero", "angry"), ("Goblin", "neutral")]
+
+
+def test_an_event_that_made_nobody_feel_anything_changes_no_feelings_when_it_goes_or_is_moved(told):
+    told.add_scene_events("story", [SceneEvent(id="walk", summary="Hero walked.", witnesses=["Hero", "Elder"])])
+    by_hand = CharacterState(name="Hero", current_emotion="proud", emotion_intensity=9, known_events=("walk",))
+    inside(told).ledger.characters.put("story", [by_hand])
+    told.manager.move([told.get("walk", scope="story")], target_scope="other")
+    assert [state.name for state in told.characters("story")] == ["Hero", "Goblin"]
+    assert [(state.name, state.known_events) for state in told.characters("other")] == [
+        ("Hero", ("walk",)),
+        ("Elder", ("walk",)),
+    ]
+    told.manager.move([told.get("walk", scope="other")], target_scope="story")
+    assert told.characters("story")[0] == by_hand
+    told.forget("walk", scope="story")
+    assert told.characters("story")[0] == by_hand.model_copy(update={"known_events": ()})
+    assert "Elder" not in {state.name for state in told.characters("story")}
+
+
+def test_after_an_import_feelings_follow_each_other_as_they_did(memory, tmp_path, clock):
+    felt = {"tea": "calm", "duel": "afraid", "bells": "relieved"}  # in another order than that of their ids
+    events = [SceneEvent(id=id, summary=f"{id}.", emotional_impact={"Elder": emotion}) for id, emotion in felt.items()]
+    memory.add_scene_events("story", events)
+    memory.export(tmp_path / "story.jsonl")
+    with AgentMemory.import_(
+        tmp_path / "story.jsonl", into=tmp_path / "copy", embedder=HashEmbedder(), clock=clock
+    ) as other:
+        for each in (memory, other):
+            each.forget("duel", scope="story")
+        assert other.characters("story") == memory.characters("story")
+        assert other.characters("story")[0].current_emotion == "relieved"
 
 
 def test_what_is_forgotten_in_a_transaction_that_fails_is_still_felt(told):

@@ -71,7 +71,7 @@ def output_of(code, *given):
         [sys.executable, "-c", code, *map(str, given)],
         capture_output=True,
         text=True,
-        timeout=3 * PATIENCE,
+        timeout=2 * PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -45,42 +45,44 @@ class SQLCharacters(Part):
                 [_row(scope_id, state) for state in states],
             )
 
-    def named(self, keys: Iterable[MemoryKey]) -> dict[str, set[str]]:
-        """The characters, by :func:`caseless` name, whom scenes among these make feel or know something, by scope."""
-        named: dict[str, set[str]] = {}
+    def named(self, keys: Iterable[MemoryKey]) -> dict[str, dict[str, bool]]:
+        """The characters whom scenes among these make know something, or feel (True), by scope and caseless name."""
+        named: dict[str, dict[str, bool]] = {}
         of_ids = f"AND {self.dialect.among('id', ':ids')}"
         for scope, ids in ids_by_scope(keys).items():
             if told := self._told(scope, of_ids, ids=self.dialect.listed(ids)):
                 theirs = self.column(f"SELECT name FROM characters WHERE {OF_SCOPE}", {"scope": scope})
-                named[scope] = told.keys() & set(map(caseless, theirs))
+                if there := told.keys() & {*map(caseless, theirs)}:
+                    named[scope] = {name: any(emotion for _, _, emotion, _ in told[name]) for name in there}
         return named
 
-    def retell(self, scope: str, names: Collection[str], *, arriving: bool = False) -> None:
-        """Make characters anew from the scenes of their scope, in the order in which these were told.
+    def retell(self, scope: str, names: Mapping[str, bool], *, arriving: Collection[str] = ()) -> None:
+        """Make characters who felt something anew from the scenes of their scope, in the order of these in the store.
 
         Args:
             scope: The scope.
             names: Their names, as :meth:`named` gives them; whom no scene makes feel or know anything goes.
-            arriving: Those that are not there yet appear.
+            arriving: Ids of scenes that are new in this scope: their witnesses know them, and who is not there appears.
         """
-        if not names:
-            return
         with self.database.write(scope) as connection:
             told = self._told(scope)
             sql = f"SELECT row, name, known_events FROM characters WHERE {OF_SCOPE} ORDER BY row DESC"
             rows = connection.execute(sql, {"scope": scope}).fetchall()
             first = {caseless(name): row for row, name, _ in rows}  # an older version may have kept two of one name
-            for row, name, known in rows:
-                key = caseless(name)
-                if key in names and key in told and row == first[key]:
-                    after = (*_row(0, _retold(told[key], json.loads(known)))[1:], row)
-                    connection.execute(
-                        "UPDATE characters SET name = ?, known_events = ?, state = ? WHERE row = ?", after
-                    )
-                elif key in names:
+            concerned = [(row, key, json.loads(known)) for row, name, known in rows if (key := caseless(name)) in names]
+            for row, name, known in concerned:
+                if name not in told or (names[name] and row != first[name]):
                     connection.execute("DELETE FROM characters WHERE row = ?", (row,))
+                elif names[name]:
+                    with suppress(*UNREADABLE):  # damage to one of its scenes: the character stays as it is
+                        sql = "UPDATE characters SET name = ?, known_events = ?, state = ? WHERE row = ?"
+                        connection.execute(sql, (*_row(0, _retold(told[name], known))[1:], row))
+                elif seen := [id for id, _, emotion, _ in told[name] if emotion is None and id in arriving]:  # noqa: A001
+                    now = encode_json([*dict.fromkeys((*known, *seen))])
+                    connection.execute("UPDATE characters SET known_events = ? WHERE row = ?", (now, row))
             if arriving:
-                self.put(scope, [_retold(told[name]) for name in told if name in names and name not in first])
+                with suppress(*UNREADABLE):
+                    self.put(scope, [_retold(told[name]) for name in told if name in names and name not in first])
 
     def _told(self, scope: str, which: str = "", **values: object) -> dict[str, list[_Part]]:
         sql = f"SELECT id, scene FROM memories WHERE {OF_SCOPE} AND scene IS NOT NULL {which} ORDER BY row"

@@ -124,14 +124,13 @@ def _stored(connection: Connection, raw: RawMemory) -> StoredMemory:
 
 
 def _rows_in_order(whole: Whole) -> Iterator[int]:
-    """Rows by scope, time and id. An index has each kind in this order; only equal times are sorted."""
+    """Rows by scope and time, in the order in which they were stored. An index has each kind in this order."""
     connection = whole.connection
     by_age = connection.dialect.indexed_by("memories_by_age")
-    in_order = f"SELECT created_at, id, row FROM memories {by_age} WHERE scope_id = ? AND kind = "
+    in_order = f"SELECT created_at, row FROM memories {by_age} WHERE scope_id = ? AND kind = "
     for (scope_id,) in whole.execute(f"{_SCOPES} ORDER BY scope"):
-        # an id in UTF-8, as SQLite compares it; Python's order by code point is the same
-        each = [connection.execute(f"{in_order}'{kind}' ORDER BY created_at, id", (scope_id,)) for kind in Kind]
-        for _, _, row in heapq.merge(*each):
+        each = [connection.execute(f"{in_order}'{kind}' ORDER BY created_at, row", (scope_id,)) for kind in Kind]
+        for _, row in heapq.merge(*each):
             yield int(row)
 
 
