@@ -20,7 +20,7 @@ from memory_retrievers.models.storage import QueuedMessage
 class ContentsContract:
     """What is read as a whole."""
 
-    def test_contents_come_by_scope_time_and_id_with_passages_and_vectors(self, ledger: SQLLedger) -> None:
+    def test_contents_come_by_scope_and_time_in_the_order_of_storing_and_whole(self, ledger: SQLLedger) -> None:
         later = NOW + timedelta(microseconds=1)
         memories: list[AnyMemory] = [
             fact("b"),
@@ -37,7 +37,7 @@ class ContentsContract:
         with ledger.contents() as contents:
             stored = list(contents.memories)
         assert contents.counts["memories"] == len(memories)
-        assert [each.memory.id for each in stored] == ["z", "a", "ab", "b", "é", "\uff46", "😀", "c"]
+        assert [each.memory.id for each in stored] == ["z", "b", "a", "ab", "é", "😀", "\uff46", "c"]
         for each in stored:
             (passage,) = each.passages
             assert (passage.part, passage.text) == (each.memory.kind, each.memory.search_text)
