@@ -507,7 +507,7 @@ class MemoryStore:
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
             gone = [*self.ledger.present([each.memory.key for each in prepared])] if replace else []
-            named = self.ledger.characters.named(gone)
+            named = self.ledger.characters.named(gone) if gone else {}
             self.remove(gone, event=None)
             memories = pending.store(passages, self.add, allow_duplicates=allow_duplicates)
             for scope, names in named.items():
