@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -29,6 +30,9 @@ from memory_retrievers.testing import FixedClock, HashEmbedder
 
 from .chromium import browser  # noqa: F401 - a fixture
 from .quick import keep_quick, pytest_addoption, pytest_ignore_collect  # noqa: F401 - hooks
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what goes on beside it; programs inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest.register_assert_rewrite("contracts")  # a failing assert of a suite shows what it compared, as in a test
 
