@@ -100,7 +100,7 @@ def log_failure(outcome: str, error: Exception) -> None:
 
 @contextmanager
 def going_on(outcome: str, failures: list[Exception] | None = None) -> Iterator[None]:
-    """Log an error in the block without any text, of ``failures`` only the first; raise errors of configuration."""
+    """Log an error in the block, unless ``failures`` has one, without any text; raise errors of configuration."""
     try:
         yield
     except ConfigurationError:
