@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -507,11 +507,9 @@ class MemoryStore:
 
         def change(passages: list[list[NewPassage]]) -> list[AnyMemory]:
             gone = [*self.ledger.present([each.memory.key for each in prepared])] if replace else []
-            named = self.ledger.characters.named(gone) if gone else {}
-            self.remove(gone, event=None)
-            memories = pending.store(passages, self.add, allow_duplicates=allow_duplicates)
-            for scope, names in named.items():
-                self.ledger.characters.retell(scope, names)
+            with self.ledger.characters.made_anew(gone) if gone else nullcontext():
+                self.remove(gone, event=None)
+                memories = pending.store(passages, self.add, allow_duplicates=allow_duplicates)
             if together is not None:
                 together(memories)
             if (request := under_way.get()) is not None:
@@ -758,12 +756,10 @@ class MemoryStore:
             return 0
         with self.transaction(*affected_scopes([(key.scope, True) for key in keys])):
             gone = [] if event is None else self.ledger.present(keys)
-            named = self.ledger.characters.named(gone)
             for key in keys:
                 self._unindexed(self.ledger.passages_of(key.scope, id=key.id))
-            removed = self.ledger.remove(keys)
-            for scope, names in named.items():
-                self.ledger.characters.retell(scope, names)
+            with self.ledger.characters.made_anew(gone):
+                removed = self.ledger.remove(keys)
             if event is not None:
                 self.ledger.events.note(gone, event, at=self.now())
             return removed
@@ -775,11 +771,8 @@ class MemoryStore:
             leaving = [key for key in keys if key.scope != target]
             passages = [passage for key in leaving for passage in self.ledger.passages_of(key.scope, id=key.id)]
             self.keyword.remove(passages)
-            named = self.ledger.characters.named(leaving)
-            self.ledger.management.move(keys, target_scope=target)
-            for scope, names in named.items():
-                self.ledger.characters.retell(scope, names)
-                self.ledger.characters.retell(target, names, arriving={key.id for key in leaving})
+            with self.ledger.characters.made_anew(leaving, in_scope=target):
+                self.ledger.management.move(keys, target_scope=target)
             self.keyword.add([replace(passage, scope=target) for passage in passages])
             arrived = [MemoryKey(scope=target, id=key.id) for key in leaving]
             self.ledger.events.note(arrived, MemoryEventType.MOVED, at=self.now())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Final, TypeAlias
 
@@ -45,24 +45,29 @@ class SQLCharacters(Part):
                 [_row(scope_id, state) for state in states],
             )
 
-    def named(self, keys: Iterable[MemoryKey]) -> dict[str, dict[str, bool]]:
-        """The characters whom scenes among these make know something, or feel (True), by scope and caseless name."""
-        named: dict[str, dict[str, bool]] = {}
+    @contextmanager
+    def made_anew(self, keys: Collection[MemoryKey], *, in_scope: str | None = None) -> Iterator[None]:
+        """While these memories are replaced, removed or moved: then make anew, from the scenes there, whom they named.
+
+        ``in_scope`` is where they arrive: their witnesses know them there, and who is not there appears.
+        """
+        named: dict[str, dict[str, bool]] = {}  # whom they make know something, or feel (True), by scope, caseless
         of_ids = f"AND {self.dialect.among('id', ':ids')}"
         for scope, ids in ids_by_scope(keys).items():
             if told := self._told(scope, of_ids, ids=self.dialect.listed(ids)):
                 theirs = self.column(f"SELECT name FROM characters WHERE {OF_SCOPE}", {"scope": scope})
                 if there := told.keys() & {*map(caseless, theirs)}:
                     named[scope] = {name: any(emotion for _, _, emotion, _ in told[name]) for name in there}
-        return named
+        yield
+        for scope, names in named.items():
+            self._retell(scope, names)
+            if in_scope is not None:
+                self._retell(in_scope, names, arriving={key.id for key in keys})
 
-    def retell(self, scope: str, names: Mapping[str, bool], *, arriving: Collection[str] = ()) -> None:
+    def _retell(self, scope: str, names: Mapping[str, bool], *, arriving: Collection[str] = ()) -> None:
         """Make characters who felt something anew from the scenes of their scope, in the order of these in the store.
 
-        Args:
-            scope: The scope.
-            names: Their names, as :meth:`named` gives them; whom no scene makes feel or know anything goes.
-            arriving: Ids of scenes that are new in this scope: their witnesses know them, and who is not there appears.
+        Whom no scene makes feel or know anything goes. ``arriving`` are scenes that are new in this scope.
         """
         with self.database.write(scope) as connection:
             told = self._told(scope)

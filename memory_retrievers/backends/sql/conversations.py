@@ -29,6 +29,9 @@ _HEARD: Final = """
 """
 _IN_EPISODES: Final = f"""m.{OF_SCOPE} AND m.kind = 'episodic'
     AND m.origin = 'conversation' AND coalesce(m.conversation_id, '') = :conversation"""
+_OF_EPISODE: Final = (
+    "memory = (SELECT row FROM memories WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?)"
+)
 _STATE: Final = """
     SELECT s.scope, q.conversation, q.heard_at, q.fence, q.fenced_at, q.window_doubled, q.previous_summary,
         (SELECT count(*) FROM queued_messages m WHERE m.scope_id = q.scope_id AND m.conversation = q.conversation),
@@ -114,6 +117,7 @@ class SQLConversations(Part):
         ids = {its_id for its_id, _ in queue.messages}
         if not times or len(ids) < len(queue.messages):
             return False
+        key = _key(queue.scope, queue.conversation)
         with self.database.write(queue.scope) as connection:
             dialect = connection.dialect
             known = f"SELECT 1 FROM queued_messages WHERE {OF_SCOPE} AND {dialect.among('id', ':ids')} LIMIT 1"
@@ -124,11 +128,7 @@ class SQLConversations(Part):
             self.append(queue.scope, queue.messages, conversation=queue.conversation, at=at)
             connection.execute(
                 f"UPDATE queues SET window_doubled = :doubled, previous_summary = :summary WHERE {_OF_QUEUE}",
-                {
-                    **_key(queue.scope, queue.conversation),
-                    "doubled": queue.window_doubled,
-                    "summary": queue.previous_summary,
-                },
+                key | {"doubled": queue.window_doubled, "summary": queue.previous_summary},
             )
         return True
 
@@ -219,19 +219,14 @@ class SQLConversations(Part):
             at: Time at which the lease is taken.
             expired: A lease taken before this time is replaced.
         """
+        key = _key(scope, conversation)
         with self._telling(scope, lease) as connection:
-            held = one(connection, f"SELECT fence FROM queues WHERE {_OF_QUEUE}", _key(scope, conversation))
+            held = one(connection, f"SELECT fence FROM queues WHERE {_OF_QUEUE}", key)
+            taken = {"lease": lease, "stale": self._is_stale(held), "messages": messages}
             claimed = connection.execute(
                 f"""UPDATE queues SET fence = :lease, fenced_messages = :messages, fenced_at = :at
                 WHERE {_OF_QUEUE} AND (fence IS NULL OR :stale OR fenced_at < :expired)""",
-                {
-                    **_key(scope, conversation),
-                    "lease": lease,
-                    "stale": self._is_stale(held),
-                    "messages": messages,
-                    "at": encode_time(at),
-                    "expired": encode_time(expired),
-                },
+                key | taken | {"at": encode_time(at), "expired": encode_time(expired)},
             )
             return bool(claimed.rowcount)
 
@@ -358,8 +353,7 @@ class SQLConversations(Part):
         """Store the messages of episodes in place of those that they had."""
         with self.database.write(*{episode.scope for episode in episodes}) as connection:
             connection.executemany(
-                """UPDATE excerpts SET messages = ? WHERE memory = (SELECT row FROM memories
-                WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?)""",
+                f"UPDATE excerpts SET messages = ? WHERE {_OF_EPISODE}",
                 [(encode_messages(each.messages), each.scope, each.id) for each in episodes],
             )
 
@@ -369,11 +363,7 @@ class SQLConversations(Part):
             for key in keys:
                 removal.drop_conversations(connection, key.scope, [key.id])
             connection.execute(removal.DROP_EMPTY_JOBS)
-            connection.executemany(
-                """DELETE FROM excerpts WHERE memory = (SELECT row FROM memories
-                WHERE scope_id = (SELECT id FROM scopes WHERE scope = ?) AND id = ?)""",
-                [(key.scope, key.id) for key in keys],
-            )
+            connection.executemany(f"DELETE FROM excerpts WHERE {_OF_EPISODE}", [(key.scope, key.id) for key in keys])
 
 
 def read_review_jobs(whole: Whole) -> Iterator[ReviewJob]:
