@@ -8,7 +8,6 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from http.cookies import CookieError, SimpleCookie
 from importlib import resources
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl
@@ -75,12 +74,10 @@ class Sessions:
         return self._session
 
     def admits(self, cookies: str | None) -> bool:
-        """Return True for the cookies of the browser that has used the token."""
-        try:
-            shown = SimpleCookie(cookies or "").get(self.cookie)
-        except CookieError:
-            return False
-        return shown is not None and hmac.compare_digest(shown.value.encode("utf-8", "replace"), self._session.encode())
+        """Return True for the cookies of the browser that has used the token, whatever other programs' look like."""
+        pairs = (each.strip().partition("=") for each in (cookies or "").split(";"))
+        shown = [value.encode("utf-8", "replace") for name, _, value in pairs if name == self.cookie]
+        return any(hmac.compare_digest(each, self._session.encode()) for each in shown)
 
 
 class Gate:

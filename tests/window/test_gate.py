@@ -59,6 +59,19 @@ def test_a_wrong_cookie_or_that_of_another_window_is_none(window):
     assert window.client.get("/api/about", headers={"Cookie": f"{name}={value}"}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "other",
+    ['prefs={"theme":"dark"}', "name=a b", "flag", 'open="', "n=\xe9", "expires=1", "memory_window_8123=another"],
+)
+def test_cookies_of_other_programs_of_this_machine_keep_no_browser_out(window, other):
+    own = "; ".join(f"{name}={value}" for name, value in window.client.cookies.items())
+    window.client.cookies.clear()
+    for header, status in {f"{other}; {own}": 200, f"{own}; {other}": 200, f"{other}; {own}x": 401}.items():
+        assert window.client.get("/api/about", headers={"Cookie": header.encode("latin-1")}).status_code == status, (
+            header
+        )
+
+
 def test_tokens_and_cookies_differ_from_window_to_window():
     first, second = Sessions(1), Sessions(1)
     assert first.token != second.token
