@@ -14,7 +14,6 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -118,7 +117,7 @@ class Folder(contextlib.AbstractContextManager["Folder"]):
             with self.create(name, access) as file:
                 file.write(content)
         except FileExistsError:
-            with self._plain(name, os.O_WRONLY, "wb") as file:
+            with os.fdopen(self._plain_descriptor(name, os.O_WRONLY), "wb") as file:
                 if os.fstat(file.fileno()).st_nlink == 1:
                     file.truncate(0)
                     file.write(content)
@@ -128,7 +127,7 @@ class Folder(contextlib.AbstractContextManager["Folder"]):
 
     def read(self, name: str, at_most: int) -> bytes:
         """The first bytes of a file."""
-        with self._plain(name, os.O_RDONLY, "rb") as file:
+        with os.fdopen(self._plain_descriptor(name, os.O_RDONLY), "rb") as file:
             return file.read(at_most)
 
     def handle(self, name: str, access: Access | None = None) -> int:
@@ -200,9 +199,6 @@ class Folder(contextlib.AbstractContextManager["Folder"]):
 
     def _open(self, name: str, flags: int, mode: int = 0o600) -> int:
         return os.open(self._at(name), flags, mode, dir_fd=self._handle)
-
-    def _plain(self, name: str, flags: int, mode: str) -> IO[bytes]:
-        return os.fdopen(self._plain_descriptor(name, flags), mode)
 
     def _plain_descriptor(self, name: str, flags: int) -> int:
         try:
@@ -298,7 +294,7 @@ def wider(directory: Path, access: Access) -> Iterator[str]:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         yield (
             f"more users than need be may come at {', '.join(found[:_SHOWN])}{more} in {directory}: "
-            + ("chmod -R o= takes that away" if access == SHARED_GROUP else "chmod -R go= takes that away")
+            f"chmod -R {'o' if access == SHARED_GROUP else 'go'}= takes that away"
         )
 
 
@@ -310,7 +306,7 @@ def _mode_of(path: Path) -> int:
     return 0 if stat.S_ISLNK(seen) else seen
 
 
-@contextmanager
+@contextlib.contextmanager
 def new_file(target: Path, access: Access = PRIVATE) -> Iterator[IO[bytes]]:
     """Create a file atomically: it appears under its name once it is complete, or not at all.
 
@@ -341,7 +337,7 @@ def _refuse_existing(folder: Folder, target: Path) -> None:
         raise ConfigurationError(f"{target} exists already: name a new file, or remove that one first")
 
 
-@contextmanager
+@contextlib.contextmanager
 def new_directory(directory: Path, *, becoming: str, access: Access = PRIVATE) -> Iterator[Path]:
     """Create a directory atomically: it is filled under another name, then renamed, or removed on failure.
 

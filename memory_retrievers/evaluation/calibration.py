@@ -6,7 +6,10 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.evaluation.custom import Pair, following_scopes
@@ -19,10 +22,6 @@ from memory_retrievers.models.results import Evidence
 from memory_retrievers.retrieval import relevance
 from memory_retrievers.retrieval.relevance import KEPT, Calibration, Weights, calibration_of, falling
 from memory_retrievers.text.analysis import STOP_WORDS
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 FOLDS: Final = 5
 FEWEST: Final = 30  # questions of a kind that are answered, and as many that are not, below which nothing is fitted
@@ -102,8 +101,6 @@ def fitted(chosen: Sequence[Example], *, fewer: float = 0.0, personal: float = 0
         fewer: Weight of ``fewer``, which is not fitted.
         personal: Weight of ``personal``, which is not fitted.
     """
-    import numpy as np
-
     every = [evidence for example in chosen for evidence in example.evidence]
     # Else it is the match once more; and among a handful of facts tokens silence the one that answers in other words.
     measured = float(chosen[0].kind is Kind.EPISODIC and any(each.tokens is not None for each in every))
@@ -128,8 +125,6 @@ def _regression(
     rows: NDArray[np.float64], right: NDArray[np.float64], *, given: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Fit weights (k,) by Newton's method to rows (n, k), outcomes (n,) and given offsets (n,)."""
-    import numpy as np
-
     weights, ridge = np.zeros(rows.shape[1]), _RIDGE * np.eye(rows.shape[1])
     ridge[0, 0] = 0
     for _ in range(_STEPS):

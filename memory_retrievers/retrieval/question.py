@@ -284,7 +284,8 @@ def without_common(text: str, common: frozenset[str]) -> str:
 
     Stop words stay, since they hold the sentence together; a question of nothing but common words stays whole.
     """
-    terms = {word: analyze(word) for word in text.split() if _says_something(word)}
+    bare = {word: _CONTRACTED.sub("", _bare(word)) for word in text.split()}
+    terms = {word: analyze(word) for word, said in bare.items() if said and said not in STOP_WORDS}
     kept = [word for word in text.split() if not (terms.get(word) and common.issuperset(terms[word]))]
     return " ".join(kept) if not terms.keys().isdisjoint(kept) else text
 
@@ -364,16 +365,11 @@ def _bare(word: str) -> str:
     return folded if folded.isalnum() else _EDGES.sub("", folded)
 
 
-def _says_something(word: str) -> bool:
-    bare = _CONTRACTED.sub("", _bare(word))
-    return bool(bare) and bare not in STOP_WORDS
-
-
 def _dates(text: str) -> Iterable[QueryDate]:
     words = _DATE_WORD.findall(text)
     if _MONTHS.keys().isdisjoint(words) and not any(map(str.isdigit, words)):  # as nearly always
         return ()
-    found: list[QueryDate] = [QueryDate(int(each["year"]), int(each["month"])) for each in _WRITTEN_DATE.finditer(text)]
+    found = [QueryDate(int(each["year"]), int(each["month"])) for each in _WRITTEN_DATE.finditer(text)]
     for each in _NAMED_MONTH.finditer(text):
         is_dated = each["year"] or each["day"] or each["later_day"]
         before = f" {text[: each.start()]}".rstrip()

@@ -147,11 +147,9 @@ class TokenAuth:
 
 
 def parse_tokens(lines: Iterable[str], *, origin: str) -> tuple[AccessToken, ...]:
-    """Parse tokens, one a line: the secret, ``read`` or ``read-write``, the root; ``#`` begins a comment line.
+    """Parse tokens, one a line, such as ``5f0c…e1 read-write user/alice``; ``#`` begins a comment line.
 
-    Args:
-        lines: For example ``5f0c…e1 read-write user/alice``. A root of ``*`` reaches everything.
-        origin: Name of their source, for error messages.
+    A root of ``*`` reaches everything. ``origin`` names their source, for error messages.
 
     Raises:
         ConfigurationError: A line is malformed, or two have the same secret; the message never contains a secret.

@@ -298,7 +298,13 @@ class MemoryStore:
             passages = with_vectors(
                 texts, partial(self._embed_passages, embedder), known=None if known is None else known()
             )
-            if look is None or self._looked(look, passages, embedder):
+            try:
+                if look is not None:
+                    look(passages)
+            except Exception:
+                if self.embedder.holds(embedder):
+                    raise  # else vectors of two lengths have met
+            else:
                 with suppress(_NotAdmittedError), self.transaction(*scopes_changed):
                     if self._transaction.embedder is embedder or self.embedder.admits(embedder, can_wait=not is_within):
                         return change(passages)
@@ -306,18 +312,6 @@ class MemoryStore:
                 if not is_within:
                     self.embedder.wait_while_held()
             embedder = self.embedder.current()
-
-    def _looked(
-        self, look: Callable[[list[list[NewPassage]]], None], passages: list[list[NewPassage]], embedder: ProbedEmbedder
-    ) -> bool:
-        """Search by vectors of an embedder; False if the store has just moved to another one."""
-        try:
-            look(passages)
-        except Exception:
-            if self.embedder.holds(embedder):
-                raise
-            return False  # vectors of two lengths have met
-        return True
 
     def add(
         self,

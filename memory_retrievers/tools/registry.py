@@ -229,12 +229,10 @@ REGISTRY: Mapping[str, AnyTool] = MappingProxyType({tool.name: tool for tool in 
 
 
 def offered_tools(choice: ToolChoice, *, allow_scopes: bool) -> list[AnyTool]:
-    """The tools that a host offers to a model.
+    """The tools that a host offers to a model, which may name scopes or not; else those about scopes are left out.
 
-    Args:
-        choice: Names, in this order; ``"essential"`` means the four that a model needs, with few arguments each,
-            ``"read"`` all that change nothing, ``"all"`` all.
-        allow_scopes: Whether the model may name scopes; without that, tools that are about scopes are not offered.
+    Chosen are names, in this order; ``"essential"`` means the four that a model needs, with few arguments each,
+    ``"read"`` all that change nothing, ``"all"`` all.
 
     Raises:
         NotFoundError: There is no tool of a given name, or it needs ``allow_scopes``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, cast
 
+import numpy as np
 from pydantic import Field, JsonValue
 
 from memory_retrievers.models import JsonObject, Kind, SemanticMemory
@@ -14,7 +15,7 @@ from memory_retrievers.retrieval.explanations import ExplainedMemory, Outcome
 from memory_retrievers.text.analysis import estimate_tokens
 from memory_retrievers.text.duplicates import COSINE_TOLERANCE, is_duplicate
 from memory_retrievers.window.state import Window
-from memory_retrievers.window.views import Query, ScopeQuery, memory_shape, stages_shape
+from memory_retrievers.window.views import Query, ScopeQuery, memory_shape
 
 MOST_HITS: Final = 100
 
@@ -81,7 +82,7 @@ def search(window: Window, body: SearchBody) -> JsonObject:
                 "rank": hit.rank,
                 "relevance": round(hit.relevance, 6),
                 "score": round(hit.score, 6),
-                "stages": stages_shape(stages.get((hit.memory.scope, hit.memory.id))),
+                "stages": _stages(stages.get((hit.memory.scope, hit.memory.id))),
             }
             for hit in hits
         ],
@@ -103,8 +104,28 @@ def why(window: Window, body: WhyBody) -> JsonObject:
         "rank": absence.memory.rank if absence.memory is not None else None,
         "outcome": str(absence.outcome),
         "explanation": absence.reason,
-        "stages": stages_shape(absence.memory),
+        "stages": _stages(absence.memory),
     }
+
+
+def _stages(memory: ExplainedMemory | None) -> list[JsonObject]:
+    """What each stage of a search gave a memory, in the order of the stages."""
+    if memory is None:
+        return []
+    words = ", ".join(memory.words)
+    stages: list[tuple[str, float, str]] = [("cosine", memory.cosine, _ranked(memory.dense_rank))]
+    stages += [(stage.name, stage.score, _ranked(stage.rank)) for stage in memory.stages]
+    stages += [
+        ("fused", memory.fused_score, f"words in common: {words}" if words else "no word in common"),
+        ("before forgetting", memory.score_before_forgetting, _ranked(memory.rank_before_forgetting)),
+        ("retrievability", memory.retrievability, ""),
+        ("score", memory.score, _ranked(memory.rank)),
+    ]
+    return [{"name": name, "value": round(value, 6), "note": note} for name, value, note in stages]
+
+
+def _ranked(rank: int | None) -> str:
+    return "not among the candidates" if rank is None else f"rank {rank}"
 
 
 def duplicates(window: Window, query: ScopeQuery) -> JsonObject:
@@ -139,8 +160,6 @@ def _newest_facts(window: Window, scope: str) -> list[SemanticMemory]:
 
 def _near_pairs(window: Window, facts: list[SemanticMemory]) -> list[tuple[float, SemanticMemory, SemanticMemory]]:
     """Return pairs of facts with nearly equal vectors, nearest first, at most ten times as many as are shown."""
-    import numpy as np  # here, so that the package starts without it
-
     vectors = window.memory.manager.vectors_of(facts)
     least = window.memory.manager.ingestion.same_cosine - COSINE_TOLERANCE
     found: list[tuple[float, int, int]] = []

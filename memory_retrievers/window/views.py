@@ -18,7 +18,6 @@ from memory_retrievers.models.management import MemoryFilter
 from memory_retrievers.models.messages import Message
 from memory_retrievers.models.results import Position, held, parse_cursor, position_cursor
 from memory_retrievers.models.selection import Listing
-from memory_retrievers.retrieval.explanations import ExplainedMemory
 from memory_retrievers.settings import Checked
 from memory_retrievers.window.state import Doctor, Window
 
@@ -398,23 +397,3 @@ def curve_shape(memory: AnyMemory, *, now: datetime) -> list[list[float]]:
         return []
     points = curve_of(memory, now=now).points
     return [[round(day, _DECIMALS), round(value, _DECIMALS)] for day, value in points]
-
-
-def stages_shape(memory: ExplainedMemory | None) -> list[JsonObject]:
-    """What each stage of a search gave a memory, in the order of the stages."""
-    if memory is None:
-        return []
-    words = ", ".join(memory.words)
-    stages: list[tuple[str, float, str]] = [("cosine", memory.cosine, _ranked(memory.dense_rank))]
-    stages += [(stage.name, stage.score, _ranked(stage.rank)) for stage in memory.stages]
-    stages += [
-        ("fused", memory.fused_score, f"words in common: {words}" if words else "no word in common"),
-        ("before forgetting", memory.score_before_forgetting, _ranked(memory.rank_before_forgetting)),
-        ("retrievability", memory.retrievability, ""),
-        ("score", memory.score, _ranked(memory.rank)),
-    ]
-    return [{"name": name, "value": round(value, _DECIMALS), "note": note} for name, value, note in stages]
-
-
-def _ranked(rank: int | None) -> str:
-    return "not among the candidates" if rank is None else f"rank {rank}"

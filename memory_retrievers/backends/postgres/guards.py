@@ -47,7 +47,8 @@ _CHANGED_SCOPES: Final = """
     WHERE (was.invalid_at, was.expires_at, was.category, was.scope_id)
     IS DISTINCT FROM (is_now.invalid_at, is_now.expires_at, is_now.category, is_now.scope_id)
 """
-_SEEN: Final = "scope_id, category, created_at, expires_at, invalid_at, tier, origin"
+# what a vector index outside the database filters by
+_SEEN: Final = "{0}.scope_id, {0}.category, {0}.created_at, {0}.expires_at, {0}.invalid_at, {0}.tier, {0}.origin"
 _REFUSED: Final = "RAISE insufficient_privilege USING MESSAGE = 'the store gives rows their numbers'"
 
 # Rows of other tables, and of other scopes, are found by these numbers. That the owner's are right is for the owner to
@@ -63,11 +64,6 @@ _IDENTIFIED: Final = {
     "audit": "id",
     "characters": "row",
 }
-
-
-def _seen(table: str) -> str:
-    """The columns of a memory that a vector index outside the database filters by."""
-    return ", ".join(f"{table}.{column}" for column in _SEEN.split(", "))
 
 
 def _numbers(table: str) -> str:
@@ -93,7 +89,7 @@ _BODIES: Final = {
             INSERT INTO <store>.outbox (passage)
             SELECT p.id FROM was JOIN is_now USING (row) JOIN <store>.passages p ON p.memory = row
             WHERE p.id <= (SELECT claimed FROM <store>.projection)
-            AND ({_seen("was")}) IS DISTINCT FROM ({_seen("is_now")});
+            AND ({_SEEN.format("was")}) IS DISTINCT FROM ({_SEEN.format("is_now")});
         END IF;
         IF {_WRITES_THROUGH} THEN
             INSERT INTO <store>.unwritten (memory) SELECT row FROM was JOIN is_now USING (row)

@@ -13,6 +13,8 @@ from copy import copy
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
+import numpy as np
+
 from memory_retrievers.backends.sql.requests import beside_request, under_way
 from memory_retrievers.errors import READ_ONLY, ConfigurationError, NotFoundError, ValidationError
 from memory_retrievers.models import (
@@ -197,8 +199,6 @@ class MemoryManager:
         Raises:
             ValidationError: The vector is none of the store's embedder, or ``top_k`` lies outside its range.
         """
-        import numpy as np  # here, so that importing the package loads no numpy
-
         scopes.parse(filter.scope)
         check_top_k(top_k)
         dimension = self._store.embedder.current().fingerprint.dimension
@@ -216,8 +216,6 @@ class MemoryManager:
 
     def vectors_of(self, memories: Sequence[AnyMemory]) -> Vectors:
         """The stored unit vectors of n memories in their order, shape (n, d); zeros for one that is not searched."""
-        import numpy as np  # here, so that importing the package loads no numpy
-
         keys = [memory.key for memory in memories]
         passages = self._ledger.passages(keys)
         ids, matrix = self._store.ledger.vectors(list(passages.values()))
