@@ -96,14 +96,15 @@ _NEVER_SEEN = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _VARIANT = "\ufe00-\ufe0f"
+_MONGOLIAN_VARIANT = "\u180b-\u180d\u180f"  # nobody sees one either, but behind a letter of that script
 _PICTURE = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
     "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 )
 # Arabic to Syriac, N'Ko, Mandaic, Brahmic scripts of India and South-East Asia, Mongolian, Arabic presentation forms.
 _JOINED_SCRIPT = (
-    "\u0600-\u061b\u061d-\u074f\u0750-\u077f\u07c0-\u07ff\u0840-\u0dff\u0f00-\u109f\u1780-\u17b3\u17b6-\u17ff\u1800-\u180d"
-    "\u180f-\u18af\u1a20-\u1aaf\u1b00-\u1bff\ua800-\ua8ff\ua980-\ua9df\ufb50-\ufdff\ufe70-\ufefc\U00011000-\U00011fff"
+    "\u0600-\u061b\u061d-\u074f\u0750-\u077f\u07c0-\u07ff\u0840-\u0dff\u0f00-\u109f\u1780-\u17b3\u17b6-\u17ff\u1800-\u180a"
+    "\u1810-\u18af\u1a20-\u1aaf\u1b00-\u1bff\ua800-\ua8ff\ua980-\ua9df\ufb50-\ufdff\ufe70-\ufefc\U00011000-\U00011fff"
 )
 _FLAGS = "|".join(  # England, Scotland and Wales are written with tags
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
@@ -112,8 +113,9 @@ _FLAGS = "|".join(  # England, Scotland and Wales are written with tags
 _WITHOUT_VARIANTS = f"\\s\x21-\x22\x24-\x29\x2b-\x2f\x3a-\x7e{_NEVER_SEEN}{_VARIANT}"  # ASCII but digits, # and *
 _HIDDEN = re.compile(
     f"(?P<kept>{_FLAGS}|(?:[{_PICTURE}][{_VARIANT}]?\u200d(?=[{_PICTURE}]))+"
-    f"|(?:[{_JOINED_SCRIPT}][\u200c\u200d\u180e](?=[{_JOINED_SCRIPT}]))+)"
-    f"|(?:[{_NEVER_SEEN}]|(?:^|(?<=[{_WITHOUT_VARIANTS}]))[{_VARIANT}])[{_NEVER_SEEN}{_VARIANT}]*"
+    f"|(?:[{_JOINED_SCRIPT}][{_MONGOLIAN_VARIANT}]?[\u200c\u200d\u180e](?=[{_JOINED_SCRIPT}]))+)"
+    f"|(?:[{_NEVER_SEEN}{_MONGOLIAN_VARIANT}](?<![\u1820-\u18aa][{_MONGOLIAN_VARIANT}])"
+    f"|(?:^|(?<=[{_WITHOUT_VARIANTS}]))[{_VARIANT}])[{_NEVER_SEEN}{_VARIANT}{_MONGOLIAN_VARIANT}]*"
 )
 """What is hidden in a text; ``kept`` are joiners between emoji and within scripts that need them, and three flags."""
 
