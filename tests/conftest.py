@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from blockbuster import BlockBusterFunction, blockbuster_ctx
 from hypothesis import HealthCheck
 from hypothesis import settings as property_settings
@@ -79,6 +80,13 @@ def pytest_collection_modifyitems(config, items):
         engines = given.get("keyword"), given.get("dense")
         if item.get_closest_marker("slow") or (None not in engines and engines not in MEASURED):
             item.add_marker("no_cover")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """A file of tests is searched for examples of doctest where there can be one: a second for nothing otherwise."""
+    found = yield
+    return [each for each in found if not isinstance(each, DoctestModule) or b">>>" in each.path.read_bytes()]
 
 
 def pytest_collection():

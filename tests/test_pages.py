@@ -1,6 +1,7 @@
 """What the README and the pages of ``docs/`` show is what happens: their Python runs, and prints what stands below it."""
 
 import contextlib
+import functools
 import io
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from memory_retrievers import AgentMemory
 ROOT = Path(memory_retrievers.__file__).parents[1]
 
 
+@functools.cache
 def fences(page):
     """A page's pieces of code, in their order."""
     tokens = MarkdownIt().parse((ROOT / page).read_text(encoding="utf-8"))
