@@ -192,6 +192,25 @@ class TestConnectionLoss:
         finally:
             pool.close()
 
+    def test_what_one_handle_could_not_give_back_another_of_the_process_takes_up(self, server, name, url):
+        cut = f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'"
+
+        class IsCutOff:
+            def segment(self, messages, context):
+                server.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+                server.run(cut)
+                raise TimeoutError
+
+        with AgentMemory.connect(url, embedder=HashEmbedder(), segmenter=IsCutOff()) as memory:
+            memory.add_messages("c", [Message(role="user", content="I keep bees.")])
+            with pytest.raises(BackendError):
+                memory.flush("c")
+        server.run(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+        with connected(url) as memory:
+            claim = inside(memory).pipeline.queue.claim("c", whole=True)
+            assert claim is not None
+            assert [each.message.content for each in claim.messages] == ["I keep bees."]
+
     def test_connections_that_interrupts_have_lost_are_replaced(self, server, name, url, monkeypatch):
         pool = Pool(url, size=2, patience=PATIENCE, settings={}, sign=1)
         here = f"SELECT pid FROM pg_stat_activity WHERE datname = '{name}'"

@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from memory_retrievers.backends.sql import removal
-from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Database, Part, Whole, one, scope_id_of
+from memory_retrievers.backends.sql.connection import OF_SCOPE, Connection, Part, Whole, one, scope_id_of
 from memory_retrievers.backends.sql.rows import decode_messages, encode_json, encode_messages, encode_time, readable
 from memory_retrievers.models import EpisodicMemory, MemoryKey
 from memory_retrievers.models.contents import StoredQueue
@@ -47,9 +47,7 @@ class SQLConversations(Part):
     A conversation without a name is None, and an empty text in the tables.
     """
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self._given_up: set[str] = set()  # leases that nobody works on, though the database could not be told
+    _given_up: ClassVar[set[str]] = set()  # leases of this process that nobody works on, though no database was told
 
     @contextmanager
     def _telling(self, scope: str, lease: str) -> Iterator[Connection]:
