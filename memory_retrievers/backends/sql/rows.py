@@ -308,15 +308,13 @@ class StoredRows(Part):
 
     def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
         """Read the forgetting states of the given rows that are episodes and fade."""
-        with self.database.read() as connection:
-            found = connection.execute(
-                f"""SELECT row, stability, last_reviewed_at FROM memories
-                WHERE {self.dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
-                {"ids": self.dialect.listed(rows)},
-            ).fetchall()
+        found = self.query(
+            f"""SELECT row, stability, last_reviewed_at FROM memories
+            WHERE {self.dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
+            {"ids": self.dialect.listed(rows)},
+        )
         return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
 
     def notes(self) -> dict[str, str]:
         """Read the store's metadata, such as the name of its embedder."""
-        with self.database.read() as connection:
-            return dict(connection.execute(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}").fetchall())
+        return dict(self.query(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}"))
