@@ -48,7 +48,8 @@ _FROM: Final = re.compile(
 
 def asked_days(text: str, *, today: datetime) -> tuple[Period, ...]:
     """The periods from today on that a question names: as in :func:`days_ahead`, and what is coming up in two weeks."""
-    day, left, found = midnight(today), plain(text), days_ahead(text, today=today)
+    day, left = midnight(today), plain(text)
+    found = days_ahead(text, today=today, left=left)
     if found and re.search(rf"\b{DID} (?:i|we)\b", left) and not _WRITTEN_YEAR.search(left):  # so far ahead is past
         dates, too_far = days_ahead(text, today=today, by_clock=False), months_on(day.replace(day=1), MONTHS_AHEAD)
         found = tuple(each for each in found if each not in dates or each.since < too_far)

@@ -225,12 +225,12 @@ class Question:
         """
         language, asked = (None, text) if as_specified else _without_local_stop_words(text)
         text = asked if language is None else text
-        named = () if now is None else periods(text, now=now)
+        named, dates = () if now is None else periods(text, now=now), _dates(plain(text))
         ahead = () if as_specified else asked_days(text, today=now or _ANY_DAY)
         question = cls(
             text=text,
             terms=analyze(asked),
-            dates=tuple(_resolved(_dates(plain(text)), named, now, is_past=_IN_THE_PAST.search(text) is not None)),
+            dates=tuple(_resolved(dates, named, now, is_past=_IN_THE_PAST.search(text) is not None)) if dates else (),
             periods=named,
             # what may stand further on is in other scripts
             asks_when=(_ASKS_WHEN.match if text.isascii() else _ASKS_WHEN.search)(text) is not None,

@@ -142,13 +142,14 @@ NAMES_OF_DAYS: Final = re.compile(
 )
 
 
-def days_ahead(text: str, *, today: datetime, by_clock: bool = True) -> tuple[Period, ...]:
+def days_ahead(text: str, *, today: datetime, by_clock: bool = True, left: str | None = None) -> tuple[Period, ...]:
     """The periods from a day on that a text names.
 
     Args:
         text: The text.
         today: Any moment of the day when it is said; its time zone is that of the days.
         by_clock: Also those that are reckoned from that day, such as "next Friday"; else only dates.
+        left: What :func:`plain` makes of the text, if that is known.
 
     >>> from datetime import UTC
     >>> said = datetime(2026, 3, 4, 9, tzinfo=UTC)
@@ -157,7 +158,7 @@ def days_ahead(text: str, *, today: datetime, by_clock: bool = True) -> tuple[Pe
     >>> days_ahead("Work was hard yesterday", today=said)
     ()
     """
-    left = plain(text[:_LOOKED_AT])
+    left = plain(text[:_LOOKED_AT]) if left is None or len(text) > _LOOKED_AT else left
     is_cjk = not left.isascii() and BEYOND_LATIN.search(left) is not None
     if not (is_cjk or NAMES_OF_DAYS.search(left) or (_DIGIT.search(left) and _DIGITS_OF_DAYS.search(left))):
         return ()  # as nearly always
