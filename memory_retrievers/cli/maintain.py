@@ -40,11 +40,11 @@ PROBLEMS: Final = 1  # the exit code
 
 @listed
 def _backup(
-    target: Annotated[Place, typer.Argument(parser=Place.named, metavar="TARGET", help="A new directory.")],
+    target: Annotated[str, typer.Argument(help="A new directory.")],
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Copy the store; it may be in use."""
-    directory = target.required_directory(otherwise="migrate moves a store into one")
+    directory = Place.named(target).required_directory(otherwise="migrate moves a store into one")
     with to_change(store, read_only=True) as memory, progress_bar("copying"):
         memory.backup(directory)
 

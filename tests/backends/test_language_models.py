@@ -15,9 +15,9 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from llama_index.core.base.llms.types import ChatMessage, CompletionResponse, ToolCallBlock
 from llama_index.core.llms import MockFunctionCallingLLM, MockLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
-from memory_retrievers.backends.language_models import adapt
+from memory_retrievers.backends.language_models import adapt, structured
 from memory_retrievers.errors import ConfigurationError, LanguageModelError
 from memory_retrievers.testing import ScriptedLanguageModel
 
@@ -194,6 +194,25 @@ class TestJsonInText:
         with pytest.raises(LanguageModelError, match="holds no JSON object") as raised:
             adapt(Plain(text, text)).generate(SYSTEM, USER, Tea)
         assert raised.value.raw == text
+
+    def test_of_objects_without_end_only_some_are_tried(self):
+        tried = []
+
+        class Counted(Tea):
+            @model_validator(mode="before")
+            @classmethod
+            def count(cls, value):
+                tried.append(value)
+                return value
+
+        endless = GREEN.model_dump_json() + '{}{"name": "black"}' * 1_000
+        assert adapt(Plain(endless)).generate(SYSTEM, USER, Counted).name == GREEN.name
+        assert tried == [{"name": "black"}, {}, FITS]
+        tried.clear()
+        others = "".join(f'{{"minutes": {number}}}' for number in range(1_000))
+        with pytest.raises(LanguageModelError, match="name"):
+            adapt(Plain(others, others)).generate(SYSTEM, USER, Counted)
+        assert len(tried) == 2 * structured.MAX_OBJECTS
 
     @given(st.text(), st.text(alphabet=st.characters(exclude_characters="{")), st.text(), st.integers(1, 99))
     def test_it_is_found_whatever_is_in_it_and_behind_it(self, name, before, after, minutes):

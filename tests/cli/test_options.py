@@ -2,16 +2,20 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import typer
 from patience import PATIENCE
 
 from memory_retrievers import Message
+from memory_retrievers.backends import language_models
 from memory_retrievers.backends.language_models import openai_compatible
+from memory_retrievers.cli import app
 from memory_retrievers.cli.options import DEFAULTS, ModelOptions
 from memory_retrievers.errors import ConfigurationError, LanguageModelError, ValidationError
 from memory_retrievers.settings import IngestionSettings, RetrievalSettings
@@ -104,6 +108,18 @@ def test_what_a_server_says_that_is_no_answer_is_a_named_error(completions):
         model.generate("s", "u", Wanted)
 
 
+def test_an_answer_of_a_server_is_read_no_further_than_any_that_is_awaited(completions, monkeypatch):
+    address, asked, answers = completions
+    model = openai_compatible(address, model="small")
+    monkeypatch.setattr(language_models, "LARGEST_ANSWER", 2**20)
+    answers += [said({"role": "user", "content": "x" * 2**20})] * 2
+    with pytest.raises(LanguageModelError, match="twice: the server sent more than 1 MB"):
+        model.generate("s", "u", Message)
+    answers += [said({"role": "user", "content": "x" * 2**19})]
+    assert len(model.generate("s", "u", Message).content) == 2**19
+    assert len(asked) == 3
+
+
 FORKING = """
 import os, sys
 from memory_retrievers import Message
@@ -184,6 +200,11 @@ def test_a_language_model_that_is_none_is_refused_before_a_store_is_made(refused
         assert problem in refused(*command, "--store", tmp_path / "store", "--language-model", given)
         assert "unknown profile" in refused(*command, "--store", tmp_path / "store", "--profile", "best")
     assert not (tmp_path / "store").exists()
+
+
+def test_no_help_shows_the_name_of_a_class(run):
+    for command in (*typer.main.get_command(app).commands, ""):
+        assert not re.search("<[A-Z]", run(*command.split(), "--help")), command
 
 
 def test_serving_and_processing_take_the_same_options(run):

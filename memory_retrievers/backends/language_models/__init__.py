@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import httpx
 
 
+LARGEST_ANSWER: Final = 8 * 2**20  # bytes, unpacked: of a server that does not end
 SERVER_TIMEOUT: Final = 300.0
 """Seconds to wait for the answer of a server: a small machine takes minutes for a long conversation."""
 
@@ -171,7 +172,15 @@ class _ChatCompletions:
         turns = [("system", in_plain_words(system, schema)), ("user", user)]
         messages = [{"role": role, "content": content} for role, content in turns]
         body = {"model": self._model, "messages": messages, "temperature": 0, **more}
-        return self._client().post(self._url, json=body)
+        content = bytearray()
+        with self._client().stream("POST", self._url, json=body) as answer:
+            if answer.status_code not in _NO_SCHEMA:
+                answer.raise_for_status()
+            for piece in answer.iter_bytes():
+                content += piece
+                if len(content) > LARGEST_ANSWER:
+                    raise UnusableAnswerError(f"the server sent more than {LARGEST_ANSWER >> 20} MB")
+        return type(answer)(answer.status_code, content=bytes(content), request=answer.request)
 
 
 def _completion(answer: httpx.Response) -> object:

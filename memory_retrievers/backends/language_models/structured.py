@@ -68,11 +68,18 @@ def _as_text(content: object) -> str:
 MAX_FALSE_STARTS = 100
 """So many braces that open no JSON object are passed over in an answer, which keeps the search for one quick."""
 
+MAX_OBJECTS = 100
+"""So many different ones of its JSON objects are tried, the last ones: a small model may write objects without end."""
+
 
 def _found_in(text: str, schema: type[AnswerT]) -> AnswerT:
     """The last JSON object in the text that fits: a model that thinks aloud gives its answer at the end."""
     unusable = UnusableAnswerError("it holds no JSON object", raw=text)
-    for content in reversed(list(_json_objects(text))):
+    different: dict[str, object] = {}
+    for written, content in _json_objects(text):
+        different.pop(written, None)  # its place is that of the last time
+        different[written] = content
+    for content in list(reversed(different.values()))[:MAX_OBJECTS]:
         try:
             return schema.model_validate(content)
         except pydantic.ValidationError as error:
@@ -80,8 +87,8 @@ def _found_in(text: str, schema: type[AnswerT]) -> AnswerT:
     raise unusable
 
 
-def _json_objects(text: str) -> Iterator[object]:
-    """The JSON objects in a text, in order, whatever stands around them, but not those within others."""
+def _json_objects(text: str) -> Iterator[tuple[str, object]]:
+    """The JSON objects in a text, as written and read, in order, whatever is around them; not those within others."""
     decoder = json.JSONDecoder(strict=False)  # small models break lines within strings
     start, false_starts = text.find("{"), 0
     while start >= 0 and false_starts < MAX_FALSE_STARTS:
@@ -91,7 +98,7 @@ def _json_objects(text: str) -> Iterator[object]:
             false_starts += 1
             end = start + 1
         else:
-            yield content
+            yield text[start:end], content
         start = text.find("{", end)
 
 
