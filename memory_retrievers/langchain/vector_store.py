@@ -315,7 +315,7 @@ def _with_where(filter: JsonObject | None, options: dict[str, Any]) -> Any:  # n
     return options | {"where": {"and": asked} if asked[1:] else next(iter(asked), None)}
 
 
-_WORDS: Final = {"$and": "and", "$or": "or", "$not": "not"}
+_WORDS: Final = frozenset({"$and", "$or", "$not"})
 
 
 def _over_metadata(filter: object, levels: int = 2 * MAX_DEPTH) -> Any:  # noqa: ANN401 - what may be no filter
@@ -325,7 +325,7 @@ def _over_metadata(filter: object, levels: int = 2 * MAX_DEPTH) -> Any:  # noqa:
     if not isinstance(filter, Mapping) or not levels:
         return filter
     return {
-        _WORDS.get(name, f"metadata.{name}"): _over_metadata(value, levels - 1) if name in _WORDS else value
+        name if name in _WORDS else f"metadata.{name}": _over_metadata(value, levels - 1) if name in _WORDS else value
         for name, value in filter.items()
     }
 

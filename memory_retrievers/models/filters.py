@@ -311,7 +311,7 @@ class _WhereParser:
     def _part(self, name: object, value: object, place: str, depth: int) -> Expression:
         if not isinstance(name, str):
             raise ValidationError(f"the names in {place} must be texts")
-        here, word = f"{place}.{name[:80]}", name.lower()
+        here, word = f"{place}.{name[:80]}", name.lower().removeprefix("$")
         if word == "not":
             return Combination("not", (self.parse(value, here, depth=depth + 1),))
         if word in {"and", "or"}:

@@ -68,6 +68,14 @@ def test_what_is_no_filter_is_refused_with_its_place(given, problem):
         where_of(given)
 
 
+def test_combinations_may_be_written_as_in_chroma_like_operators():
+    asked = {"$or": [{"$not": {"tags": "a"}}, {"$AND": [{"metadata.n": {"$gte": 2}}, {"tags": "b"}]}]}
+    as_here = {"or": [{"not": {"tags": "a"}}, {"and": [{"metadata.n": {"gte": 2}}, {"tags": "b"}]}]}
+    assert where_of(asked) == where_of(as_here)
+    with pytest.raises(ValidationError, match=r"where\.\$metadata\.n is not a field"):
+        where_of({"$metadata.n": 1})
+
+
 def test_as_much_as_is_allowed_is_taken():
     assert where_of(deep(MAX_DEPTH)) is not None
     assert where_of({"tags": {"in": ["a"] * MAX_CONDITIONS}}) is not None
