@@ -3,18 +3,14 @@
 from memory_retrievers.retrieval.late_interaction import KeptTokens
 
 
-def kept_snapshots(ledger):
-    return [entry.snapshot for entry in ledger.snapshots._entries.values()]
-
-
 def kept_terms(look):
     """Every term that snapshots keep, of whatever scope, with what was made of them; ``look`` is ``inside(memory)``."""
-    return {term for snapshot in kept_snapshots(look.ledger) for block in blocks(snapshot) for term in block.postings}
+    return {term for snapshot in look.ledger.snapshots.kept() for block in blocks(snapshot) for term in block.postings}
 
 
 def kept_passages(look):
     """The ids of the passages whose terms or vectors snapshots keep."""
-    kept = kept_snapshots(look.ledger)
+    kept = look.ledger.snapshots.kept()
     arrays = [array for snapshot in kept for array in (snapshot.ids, *(block.ids for block in blocks(snapshot)))]
     with_tokens = {passage for snapshot in kept for value in tokens(snapshot) for passage in value._tokens}
     return with_tokens.union(passage for array in arrays for passage in array.tolist())

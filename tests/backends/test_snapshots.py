@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Barrier, BrokenBarrierError, Event
-from time import sleep
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from contracts.samples import NOW, SCOPE, add, at_once, columns_read, episodes_i
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
-from kept import kept_snapshots
 from patience import A_LONG_TIME, PATIENCE
 
 from memory_retrievers import AgentMemory, Message
@@ -246,7 +244,7 @@ class Life(RuleBasedStateMachine):
     def let_go_of_what_others_forgot(self, who):
         ledger = self.stores[who].ledger
         ledger.snapshots.let_go_of_forgotten(idle=0)
-        for each in kept_snapshots(ledger):
+        for each in ledger.snapshots.kept():
             assert ledger.texts(each.ids.tolist()).keys() == set(each.ids.tolist())
 
     @rule(who=who)
@@ -340,7 +338,7 @@ def test_who_searches_no_more_reads_only_the_changed_memories_to_let_go_of_what_
             other.remove([MemoryKey(scope=SCOPE, id=f"f{number}")])
             ledger.snapshots.let_go_of_forgotten(idle=0)
             assert asked.pop() == {"memories": [stored[number].memory]}
-        (kept,) = kept_snapshots(ledger)
+        (kept,) = ledger.snapshots.kept()
         assert kept.memories.tolist() == [stored[number].memory for number in (0, 2, 4)]
         ledger.snapshots.let_go_of_forgotten(idle=0)
         assert asked == []  # nobody has written
@@ -359,7 +357,7 @@ def test_what_could_not_be_looked_at_is_looked_at_again(tmp_path, monkeypatch):
             with pytest.raises(BackendError, match="cannot be read"):
                 ledger.snapshots.let_go_of_forgotten(idle=0)
         ledger.snapshots.let_go_of_forgotten(idle=0)
-        assert [len(each) for each in kept_snapshots(ledger)] == [2]
+        assert [len(each) for each in ledger.snapshots.kept()] == [2]
 
 
 def test_a_write_lets_the_snapshots_of_its_scope_grow_once_between_two_searches(tmp_path, monkeypatch):
@@ -384,7 +382,7 @@ def test_a_write_lets_the_snapshots_of_its_scope_grow_once_between_two_searches(
     assert shown() == [1, 2, 1]
     put("f1")
     assert len(asked) == 2  # that of another scope is left as it is
-    assert all("terms" in vars(each) for each in kept_snapshots(ledger) if len(each) > 1)  # counted with the write
+    assert all("terms" in vars(each) for each in ledger.snapshots.kept() if len(each) > 1)  # counted with the write
     put("f2")
     put("f3")
     assert asked == []  # nobody has searched in between
@@ -567,7 +565,7 @@ def test_a_scope_that_is_too_large_costs_no_other_its_place(ledger):
 
 def behind(ledger):
     """The numbers that stand in the rooms of the kept vectors, behind what the snapshots show."""
-    return [each.vectors._room.array[len(each) : each.vectors._room.taken] for each in kept_snapshots(ledger)]
+    return [each.vectors._room.array[len(each) : each.vectors._room.taken] for each in ledger.snapshots.kept()]
 
 
 def test_nothing_that_may_be_undone_or_was_forgotten_meanwhile_stands_behind_what_is_kept(ledger, monkeypatch):
@@ -613,7 +611,7 @@ def test_nothing_of_what_is_forgotten_is_kept(ledger):
         ledger.snapshots.of(selection)
     ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
     ledger.snapshots.forget([stored[0].id])
-    kept = kept_snapshots(ledger)
+    kept = ledger.snapshots.kept()
     assert len(kept) == 2
     for snapshot in kept:
         assert stored[0].id not in snapshot.ids
@@ -632,7 +630,7 @@ def test_a_name_goes_with_the_last_of_what_was_said(tmp_path):
     selection = Selection(scope=SCOPE, kind=Kind.EPISODIC, now=NOW, every_passage=True)
     assert set(store.ledger.snapshots.of(selection).names) == {"Ann", "Bob"}
     store.forget("e1", scope=SCOPE)
-    assert [snapshot.names for snapshot in kept_snapshots(store.ledger)] == [("Bob",)]
+    assert [snapshot.names for snapshot in store.ledger.snapshots.kept()] == [("Bob",)]
     store.close()
 
 
@@ -867,29 +865,6 @@ def test_small_scopes_are_searched_one_at_a_time_and_wide_ones_on_every_core(led
         met = list(threads.map(search, range(2)))
 
     assert met == [not is_alone] * 2
-
-
-@pytest.mark.parametrize("passages", [100, snapshots._WIDE])
-def test_who_waits_for_a_turn_has_it_before_those_who_had_the_last_one(ledger, monkeypatch, passages):
-    monkeypatch.setattr(snapshots, "_CORES", 1)
-    monkeypatch.setattr(snapshots, "_PATIENCE", PATIENCE)
-    kept, asks, has_searched, rounds = Snapshots(StoredPassages(ledger.database)), Event(), Event(), 0
-
-    def search():
-        asks.set()
-        with kept.turn(passages):
-            has_searched.set()
-
-    with ThreadPoolExecutor(1) as threads:
-        while not has_searched.is_set() and rounds < 200:  # as a thread does that answers one request after the other
-            with kept.turn(passages):
-                if not rounds:
-                    threads.submit(search)
-                    assert asks.wait(PATIENCE)
-                rounds += 1
-                sleep(0.005)
-
-    assert rounds < 200
 
 
 def test_who_waits_for_a_turn_in_vain_or_writes_searches_beside_the_others(ledger, monkeypatch):

@@ -60,7 +60,7 @@ _WIDE: Final = 5_000
 
 _CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-_PATIENCE: Final = 0.25  # seconds to wait to be the next, and then for the turn; then a search goes on beside others
+_PATIENCE: Final = 0.25  # seconds that a search waits for its turn; then it goes on beside the others
 
 
 class _Entry:
@@ -104,7 +104,7 @@ class Snapshots:
         self.before_load: Callable[[Hashable, Callable[[], object]], None] = lambda _key, _load: None
         self.takes_turns = passages.database.answers_at_once
         self.forgetting: list[Callable[[], None]] = [forget_words]
-        self._narrow, self._wide = [(one, threading.Lock()) for one in (threading.Lock(), threading.Semaphore(_CORES))]
+        self._narrow, self._wide = threading.Lock(), threading.Semaphore(_CORES)
         self._local = threading.local()
         self._lock = threading.Lock()
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
@@ -200,7 +200,7 @@ class Snapshots:
         """
         turns = self._wide if passages is None or passages >= _WIDE else self._narrow
         is_free = not self.takes_turns or self._passages.database.is_writing  # others wait for this thread
-        if is_free or getattr(self._local, "turn", None) or not _had(*turns):
+        if is_free or getattr(self._local, "turn", None) or not turns.acquire(timeout=_PATIENCE):
             yield
             return
         self._local.turn = turns
@@ -215,8 +215,10 @@ class Snapshots:
         return max([len(each.snapshot) for each in entries if each is not None], default=None)
 
     def _give_up_turn(self) -> None:
-        if (turns := vars(self._local).pop("turn", None)) is not None:
-            turns[0].release()
+        turns: threading.Lock | threading.Semaphore | None = getattr(self._local, "turn", None)
+        if turns is not None:
+            self._local.turn = None
+            turns.release()
 
     def seen(self, selection: Selection) -> tuple[ScopeSnapshot, NDArray[np.bool_]] | None:
         """Snapshot of n passages and a mask (n,) of those that a selection lets through; None if it is too large."""
@@ -326,6 +328,11 @@ class Snapshots:
             )
             self._watcher.start()
 
+    def kept(self) -> list[ScopeSnapshot]:
+        """All snapshots that are kept."""
+        with self._lock:
+            return [entry.snapshot for entry in self._entries.values()]
+
     def held(self) -> dict[str, int]:
         """Bytes of the snapshots that are kept, by scope; those of its fields together."""
         with self._lock:
@@ -371,7 +378,8 @@ class Snapshots:
         key = _key(selection)
         with self._lock:
             evictions = self._evictions  # before the snapshot: what is forgotten from here on is in it
-            known, snapshot, is_torn = entry.versions, entry.snapshot, entry.is_torn
+            known, snapshot = entry.versions, entry.snapshot
+            is_torn = entry.is_torn
             if self._entries.get(key) is not entry:
                 known = None  # what was forgotten since, such as all vectors of another embedder, may be in it
         if not (is_open or is_torn) and _is_behind(versions, known):
@@ -512,16 +520,6 @@ class Snapshots:
             self._drop(next(iter(self._entries)))
 
 
-def _had(turns: threading.Lock | threading.Semaphore, following: threading.Lock) -> bool:
-    """Wait for a turn, but not for long; those who come later, its last holder among them, get none before."""
-    if not following.acquire(timeout=_PATIENCE):
-        return False
-    try:
-        return turns.acquire(timeout=_PATIENCE)
-    finally:
-        following.release()
-
-
 def _appended(connection: Connection, snapshot: ScopeSnapshot, new: Passages, fresh: Passages) -> ScopeSnapshot:
     """Append new passages, of which all was read among others."""
     if new is fresh:
@@ -583,7 +581,9 @@ def _versions_of(connection: Connection, selection: Selection, *, again: bool = 
 def _is_behind(versions: _Versions, known: _Versions | None) -> bool:
     """True if a snapshot shows this state, or a later one that another thread has found."""
     return known == versions or (
-        known is not None and known.keys() == versions.keys() and all(known[each] >= versions[each] for each in known)
+        known is not None
+        and known.keys() == versions.keys()
+        and all(known[scope] >= version for scope, version in versions.items())
     )
 
 
