@@ -139,10 +139,8 @@ class Attachment:
             return False
         try:
             return holder != self.id and not is_held(self._folder, holder)
-        except FileNotFoundError:
-            return True
-        except OSError:
-            return False
+        except OSError as error:
+            return isinstance(error, FileNotFoundError)
 
     @contextmanager
     def alone(self, name: str, timeout: float) -> Iterator[bool]:
@@ -153,10 +151,11 @@ class Attachment:
             yield is_alone
 
     def sweep(self) -> None:
-        """Remove what killed processes have left behind; inside the gate."""
-        for name in self._folder.names():
-            if (_ID.fullmatch(name) and self.is_gone(name)) or name.endswith(".part"):
-                self._folder.remove(name)
+        """Remove what killed processes have left behind; inside the gate; errors as of :meth:`enter`."""
+        with _opening(self._folder.path.parent):
+            for name in self._folder.names():
+                if (_ID.fullmatch(name) and self.is_gone(name)) or name.endswith(".part"):
+                    self._folder.remove(name)
 
     def leave(self) -> None:
         """Unregister; inside the gate."""

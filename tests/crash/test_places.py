@@ -21,6 +21,14 @@ try:
 except MemoryRetrieversError as error:
     print(type(error).__name__, error)
 """
+KILLED = """
+import os, sys
+from memory_retrievers import AgentMemory
+from memory_retrievers.testing import HashEmbedder
+memory = AgentMemory.open(sys.argv[1], embedder=HashEmbedder())
+memory.remember_fact(scope="c1", fact="User lives in Lyon")
+os._exit(0)
+"""
 ROOT_OF_ITS_OWN = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c"]
 
 
@@ -53,9 +61,10 @@ def test_a_store_on_a_network_file_system_is_refused_and_nothing_is_made_there(t
     assert opened(shared / "store", "read-only", **forged) == "held 1"
 
 
-def test_a_store_on_a_read_only_file_system_is_refused_with_the_way_to_look_into_it(tmp_path):
+@pytest.mark.parametrize(("code", "told"), [(OPEN, "held 1"), (KILLED, "")], ids=["closed", "killed"])
+def test_a_store_on_a_read_only_file_system_is_refused_with_the_way_to_look_into_it(tmp_path, code, told):
     store = tmp_path / "store"
-    assert opened(store) == "held 1"
+    assert opened(store, code=code) == told
     before = {path.name: path.read_bytes() for path in store.iterdir() if path.is_file()}
     read_only = {"mount": 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"', "given": [tmp_path]}
     told = opened(store, **read_only)
