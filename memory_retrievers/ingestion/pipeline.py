@@ -75,6 +75,7 @@ class IngestionPipeline:
         # who makes memories of messages, as the log names it
         self._actor = None if model is None else str(getattr(model, "name", type(model).__name__))
         self._consolidating = threading.Lock()
+        self.stopping = threading.Event()  # what may take long ends with its piece
 
     def push(self, scope: str, messages: Sequence[Message], *, conversation: str | None = None) -> Queued:
         """Queue messages of a conversation, leaving out those that the store does not admit.
@@ -97,10 +98,10 @@ class IngestionPipeline:
         return self.finish(scope, report, failures)
 
     def process_conversation(self, scope: str, conversation: str | None) -> Report:
-        """Make episodes of what is due in one conversation; fails as :meth:`process` does."""
+        """Make episodes of what is due in one conversation, until it is to stop; fails as :meth:`process` does."""
         report = Report()
         with acting_as(Channel.WORKER, self._actor):
-            while (claim := self.queue.claim(scope, conversation)) is not None:
+            while not self.stopping.is_set() and (claim := self.queue.claim(scope, conversation)) is not None:
                 report = report.joined(self._work(claim))
         return report
 
@@ -184,7 +185,7 @@ class IngestionPipeline:
     def embed_open(self) -> None:
         """Embed what is queued and has no vector yet, so that searches need not; where messages are searched."""
         if self._store.searched == "turns":
-            self._store.open_episodes.embed_rest()
+            self._store.open_episodes.embed_rest(ends=self.stopping.is_set)
 
     def erase_old_messages(self) -> int:
         """Erase the messages that are to be kept no longer; gives the number of episodes that had some."""

@@ -120,7 +120,6 @@ class Worker:
         self._conversations = conversations
         self._clock = clock
         self._wake = threading.Event()
-        self._stopping = threading.Event()
         self._failed: dict[_What, _Rest] = {}
         self.thread = threading.Thread(target=self._run, name="memory-retrievers-worker", daemon=True)
 
@@ -133,8 +132,8 @@ class Worker:
         self._wake.set()
 
     def stop(self) -> None:
-        """End after the conversation that is being worked on; what is left stays due."""
-        self._stopping.set()
+        """End after the messages that are being worked on; what is left stays due."""
+        self._pipeline.stopping.set()
         self._wake.set()
         self.thread.join()
 
@@ -144,7 +143,7 @@ class Worker:
             # 1. sleep until something arrives or is due
             self._wake.wait(pause)
             self._wake.clear()
-            if self._stopping.is_set():
+            if self._pipeline.stopping.is_set():
                 return
             # 2. do it; what fails is tried again after a while
             failures: list[Exception] = []
@@ -180,7 +179,7 @@ class Worker:
         times, until = before.get(what, (0, 0.0))
         if until > time.monotonic():
             self._failed[what] = times, until
-        elif not self._stopping.is_set():
+        elif not self._pipeline.stopping.is_set():
             failed: list[Exception] = []
             with noting(failed):
                 work()

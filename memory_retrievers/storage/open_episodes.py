@@ -129,8 +129,8 @@ class OpenEpisodes:
             _logger.warning("queued messages could not be embedded and are found by words: %s", type(error).__name__)
         return True
 
-    def embed_rest(self) -> None:
-        """Embed all messages that have no vector, many scopes at once; one that is refused holds up no others.
+    def embed_rest(self, *, ends: Callable[[], bool] = lambda: False) -> None:
+        """Embed what has no vector, of many scopes at once, until it ``ends``; one that is refused holds up no others.
 
         Raises:
             EmbeddingError: The embedder is down.
@@ -139,7 +139,7 @@ class OpenEpisodes:
         last, in_a_row = 0, 0
         failure: EmbeddingError | None = None
         refused: set[int] = set()
-        while missing := self._ledger.open_episodes.unembedded(after=last, limit=EMBEDDED_TOGETHER):
+        while not ends() and (missing := self._ledger.open_episodes.unembedded(after=last, limit=EMBEDDED_TOGETHER)):
             parts = [[row for row in missing if row not in self._refused]]
             while parts:
                 part = parts.pop()

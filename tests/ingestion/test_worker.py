@@ -10,6 +10,7 @@ from patience import A_LONG_TIME, PATIENCE, until
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, LanguageModelError, Message
 from memory_retrievers.ingestion import worker as working
+from memory_retrievers.storage.open_episodes import EMBEDDED_TOGETHER
 from memory_retrievers.testing import HashEmbedder, inside
 
 
@@ -82,6 +83,45 @@ def test_closing_does_not_wait_for_the_next_attempt(opened, said, segmenter, mon
     closing.start()
     closing.join(PATIENCE)
     assert not closing.is_alive()
+
+
+def test_closing_waits_for_a_window_of_a_long_conversation_and_the_rest_stays_due(opened, said, segmenter, tmp_path):
+    """A supervisor gives it some ten seconds; all of a conversation of thousands of messages takes minutes."""
+    opened.add_messages("c", said(200))
+    segment, closing = segmenter.segment, threading.Thread(target=opened.close, daemon=True)
+    stopping = inside(opened).pipeline.stopping
+
+    def segmented(messages, context):
+        if not closing.ident:
+            closing.start()
+        assert stopping.wait(PATIENCE)
+        return segment(messages, context)
+
+    segmenter.segment = segmented
+    opened.start_worker()
+    until(lambda: closing.ident)
+    closing.join(PATIENCE)
+    assert (closing.is_alive(), len(segmenter.seen)) == (False, 1)
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as again:
+        assert (again.stats("c").episodes, again.stats("c").queued_messages) == (1, 190)
+        assert again.flush("c").waiting == 0
+        assert again.verify().ok
+
+
+def test_closing_waits_for_a_batch_of_the_queued_messages_that_are_embedded(opened, said):
+    opened.add_messages("c", said(5 * EMBEDDED_TOGETHER))
+    pipeline = inside(opened).pipeline
+    open_episodes, batches = inside(opened).store.open_episodes, []
+    embed = open_episodes._embed
+
+    def embedded(rows):
+        batches.append(rows)
+        pipeline.stopping.set()
+        embed(rows)
+
+    open_episodes._embed = embedded
+    pipeline.embed_open()
+    assert len(batches) == 1
 
 
 def test_a_store_that_is_only_looked_into_has_no_worker(opened, tmp_path, clock):
