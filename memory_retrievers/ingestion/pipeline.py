@@ -39,6 +39,7 @@ from memory_retrievers.retrieval.retriever import HybridRetriever
 from memory_retrievers.settings import IngestionSettings
 from memory_retrievers.storage.options import ResolvedOptions
 from memory_retrievers.storage.store import MemoryStore
+from memory_retrievers.storage.tracing import advance
 from memory_retrievers.text.analysis import one_line
 from memory_retrievers.text.dates import shifted
 
@@ -64,14 +65,11 @@ class IngestionPipeline:
             segmenter = OfflineSegmenter() if model is None else LanguageModelSegmenter(model)
         if judge is None:
             judge = OfflineJudge() if model is None else LanguageModelJudge(model)
-        self._segmenter = segmenter
-        self._judge = judge
+        self._segmenter, self._judge = segmenter, judge
         self.queue = MessageQueue(store.ledger.conversations, settings=settings, clock=store.clock)
-        self._store = store
-        self._conversations = store.ledger.conversations
+        self._store, self._conversations = store, store.ledger.conversations
         self._consolidator = None if model is None else FactConsolidator(store, retriever, model, settings)
-        self._settings = settings
-        self._review_settings = options.review
+        self._settings, self._review_settings = settings, options.review
         # who makes memories of messages, as the log names it
         self._actor = None if model is None else str(getattr(model, "name", type(model).__name__))
         self._consolidating = threading.Lock()
@@ -120,6 +118,7 @@ class IngestionPipeline:
                     report = report.joined(Report(reviews=self._reviewed(job)))
             if self._consolidator is not None and self._consolidator.due(scope):  # else nobody waits for the lock
                 with noting(failed), self._consolidating:
+                    advance()
                     report = report.joined(self._consolidator.consolidate(scope))
         if failed:
             raise failed[0]
@@ -148,6 +147,7 @@ class IngestionPipeline:
             if (claim := self.queue.claim(scope, conversation, whole=True)) is not None:
                 report = report.joined(self._work(claim))
             elif self.queue.is_leased(state):
+                advance()
                 time.sleep(_POLL_SECONDS)
         return report
 
@@ -189,14 +189,14 @@ class IngestionPipeline:
 
     def erase_old_messages(self) -> int:
         """Erase the messages that are to be kept no longer; gives the number of episodes that had some."""
-        days = self._settings.keep_messages_days
-        if days is None:
+        if (days := self._settings.keep_messages_days) is None:
             return 0
         return self._store.erase_messages(before=shifted(self._store.now(), -timedelta(days=days)))
 
     def _work(self, claim: Claim) -> Report:
         messages = [each.message for each in claim.messages]
         try:
+            advance()  # whoever watches may end it between two pieces
             segments = self._segments(messages, claim)
         except BaseException:
             self._release(claim)
@@ -214,8 +214,7 @@ class IngestionPipeline:
         )
 
     def _segments(self, messages: Sequence[Message], claim: Claim) -> list[Segment]:
-        now = self._store.now()
-        ledger = self._store.ledger
+        ledger, now = self._store.ledger, self._store.now()
         recent = ledger.recent(EpisodicMemory, scope=claim.scope, limit=RECENT_EPISODES, now=now, since=None)
         context = SegmentationContext(
             previous_summary=claim.previous_summary, recent=recent, embed=self._store.open_episodes.embed
@@ -233,8 +232,7 @@ class IngestionPipeline:
         self, claim: Claim, segments: Sequence[Segment], *, messages: Sequence[Message]
     ) -> tuple[EpisodicMemory, ...]:
         """Make the episodes, and in the same transaction drain their messages and take the reviews that wait."""
-        scope = claim.scope
-        taken = sum(segment.messages for segment in segments)
+        scope, taken = claim.scope, sum(segment.messages for segment in segments)
         goes_on = taken < len(claim.messages)
 
         def drain(stored: list[AnyMemory]) -> None:
@@ -269,6 +267,7 @@ class IngestionPipeline:
         return tuple(memory for memory in stored if isinstance(memory, EpisodicMemory))
 
     def _reviewed(self, job: ReviewJob) -> tuple[tuple[MemoryKey, Rating], ...]:
+        advance()
         changes = reviews.due_reviews(self._store, job, judge=self._judge, settings=self._review_settings)
         below = {key.scope for pending in job.reviews for key in pending.memories}  # or the same
         with self._store.transaction(*{job.scope, *below}):

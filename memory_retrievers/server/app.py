@@ -79,7 +79,7 @@ def create_app(memory: AgentMemory, *, settings: ServerSettings | None = None) -
         lifespan=partial(_lifespan, worker=chosen.worker),
     )
     app.state.memory, app.state.metrics, app.state.document = memory, metrics, None
-    app.state.processing, app.state.running = None, set()
+    app.state.processing, app.state.running, app.state.is_ending = None, set(), False
     app.state.readiness = SharedCheck(seconds=1.0, clock=time.monotonic)
     routers = (routes.read_routes, routes.write_routes, routes.tool_routes(allow_scopes=chosen.allow_scopes), watching)
     for router in routers:
@@ -120,6 +120,7 @@ async def _lifespan(app: FastAPI, *, worker: bool) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        app.state.is_ending = True
         own = [each for each in app.state.running if each.get_loop() is asyncio.get_running_loop()]
         try:
             await asyncio.gather(*own, return_exceptions=True)  # also what nobody waits for any more

@@ -36,7 +36,7 @@ from memory_retrievers.backends.sql.requests import (
     SQLRequests,
     under_way,
 )
-from memory_retrievers.errors import MemoryRetrieversError, ValidationError
+from memory_retrievers.errors import BackendError, MemoryRetrieversError, ValidationError
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import ScopeStatistics
 from memory_retrievers.models.fields import storable
@@ -45,7 +45,7 @@ from memory_retrievers.models.memories import in_our_words
 from memory_retrievers.server.intake import SharedCheck, replaying
 from memory_retrievers.server.responses import HTTPError
 from memory_retrievers.server.settings import Access, access_in
-from memory_retrievers.storage.tracing import traced
+from memory_retrievers.storage.tracing import traced, watched
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 ResultT = TypeVar("ResultT")
@@ -119,7 +119,7 @@ class RequestContext:
 
     def __init__(self, request: Request) -> None:
         shared = request.app.state
-        self._scope, self._running = request.scope, shared.running
+        self._scope, self._running, self._shared = request.scope, shared.running, shared
         self.memory: AgentMemory = shared.memory
         self.metrics: Metrics = shared.metrics
         self.readiness: SharedCheck = shared.readiness
@@ -134,8 +134,9 @@ class RequestContext:
             started.set()
             self.metrics.note_stage(self._scope, "waiting", started=asked)
             timed = partial(self.metrics.timed, self._scope)
+            watcher = None if among is None else self._end_with_server  # what may take long ends between two pieces
             # in our words: of a record that the request describes
-            with timed("memory"), traced(timed), acting_as(Channel.HTTP), in_our_words():
+            with timed("memory"), traced(timed), acting_as(Channel.HTTP), in_our_words(), watched(watcher):
                 try:
                     return work()
                 except MemoryRetrieversError:
@@ -157,6 +158,10 @@ class RequestContext:
             if not started.is_set():  # it waits for a thread yet, for which no end of a server waits
                 begun.cancel()
             raise
+
+    def _end_with_server(self, _done: int, _total: int) -> None:
+        if self._shared.is_ending:
+            raise BackendError("the server has ended: what is left stays queued")
 
     def make(self, answer: Callable[[], ResultT]) -> ResultT:
         """Make the answer from the result of the memory, and measure it."""

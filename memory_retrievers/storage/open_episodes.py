@@ -102,9 +102,7 @@ class OpenEpisodes:
     """
 
     def __init__(self, ledger: SQLLedger, embedder: StoreEmbedder, *, read_only: bool) -> None:
-        self._ledger = ledger
-        self._embedder = embedder
-        self._read_only = read_only
+        self._ledger, self._embedder, self._read_only = ledger, embedder, read_only
         self._lock = threading.Lock()
         self.kept: OrderedDict[_Searched, _Kept] = OrderedDict()
         self._unstored: dict[int, Embedded] = {}
@@ -187,11 +185,10 @@ class OpenEpisodes:
         self._let_go_of_old()
         cleared = self._cleared
         places = self._ledger.open_episodes.places(scope, include_child_scopes=include_child_scopes)
-        searched = (scope, include_child_scopes)
         if not places:
             self.drop(scope, include_child_scopes=include_child_scopes)
             return []
-        known = self._known(searched, self._embedder.latest())
+        known = self._known(searched := (scope, include_child_scopes), self._embedder.latest())
         wanted = [
             each.row
             for each in places

@@ -1,5 +1,6 @@
 """A real server in a process of its own."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,11 +17,12 @@ import httpx
 import pytest
 from patience import PATIENCE, until
 from ports import free_port
+from starlette.testclient import TestClient
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ConfigurationError
-from memory_retrievers.server import ServerSettings, serve
-from memory_retrievers.testing import HashEmbedder
+from memory_retrievers.server import ServerSettings, create_app, serve
+from memory_retrievers.testing import HashEmbedder, inside
 
 COMMAND = [str(Path(sys.executable).parent / "memory-retrievers"), "serve", "--port", "0"]
 HASHED = ["--embedder", "memory_retrievers.testing:HashEmbedder"]
@@ -220,3 +223,41 @@ def test_a_write_that_is_under_way_is_finished_before_the_server_ends(tmp_path):
     with AgentMemory.open(store, embedder=HashEmbedder(), embedder_id="slow") as memory:
         assert memory.stats("user/alice").facts == 256
         assert memory.verify().problems == ()
+
+
+def test_a_flush_that_nobody_waits_for_ends_with_its_server_and_leaves_the_rest_queued(tmp_path):
+    """A supervisor would kill a server that goes on for minutes with a long conversation."""
+    memory = AgentMemory.open(tmp_path / "store", embedder=HashEmbedder())
+    said = [{"role": "user", "content": f"Word{number} about thing{number}"} for number in range(300)]
+    memory.add_messages("user/alice", said)
+    pipeline, begun = inside(memory).pipeline, threading.Event()
+    app = create_app(memory, settings=ServerSettings(worker=False))
+    segment, looks = pipeline._segments, []
+
+    def segments(messages, claim):
+        looks.append(len(messages))
+        begun.set()
+        until(lambda: app.state.is_ending, "the end of the server")
+        return segment(messages, claim)
+
+    pipeline._segments = segments
+    key = {"Idempotency-Key": "one"}
+
+    async def serve_and_end():
+        async with app.router.lifespan_context(app):
+            client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8000")
+            body = {"conversation_id": "user/alice"}
+            asked = asyncio.create_task(client.post("/api/v0/flush", json=body, headers=key))
+            await asyncio.to_thread(begun.wait, PATIENCE)
+            asked.cancel()  # as uvicorn does
+            await asyncio.wait([asked])
+        return asked.result()
+
+    answer = asyncio.run(serve_and_end())
+    assert (answer.status_code, len(looks)) == (503, 1)
+    with AgentMemory.open(tmp_path / "store", embedder=HashEmbedder()) as again:
+        left = again.stats("user/alice").queued_messages
+        assert 0 < left <= 300
+        with TestClient(create_app(again), base_url="http://127.0.0.1:8000") as client:
+            answer = client.post("/api/v0/flush", json={"conversation_id": "user/alice"}, headers=key)
+            assert (answer.status_code, again.stats("user/alice").queued_messages) == (200, 0)  # not noted as done
