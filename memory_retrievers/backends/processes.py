@@ -139,8 +139,10 @@ class Attachment:
             return False
         try:
             return holder != self.id and not is_held(self._folder, holder)
-        except OSError as error:
-            return isinstance(error, FileNotFoundError)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
 
     @contextmanager
     def alone(self, name: str, timeout: float) -> Iterator[bool]:

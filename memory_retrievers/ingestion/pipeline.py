@@ -65,11 +65,14 @@ class IngestionPipeline:
             segmenter = OfflineSegmenter() if model is None else LanguageModelSegmenter(model)
         if judge is None:
             judge = OfflineJudge() if model is None else LanguageModelJudge(model)
-        self._segmenter, self._judge = segmenter, judge
+        self._segmenter = segmenter
+        self._judge = judge
         self.queue = MessageQueue(store.ledger.conversations, settings=settings, clock=store.clock)
-        self._store, self._conversations = store, store.ledger.conversations
+        self._store = store
+        self._conversations = store.ledger.conversations
         self._consolidator = None if model is None else FactConsolidator(store, retriever, model, settings)
-        self._settings, self._review_settings = settings, options.review
+        self._settings = settings
+        self._review_settings = options.review
         # who makes memories of messages, as the log names it
         self._actor = None if model is None else str(getattr(model, "name", type(model).__name__))
         self._consolidating = threading.Lock()
@@ -214,7 +217,8 @@ class IngestionPipeline:
         )
 
     def _segments(self, messages: Sequence[Message], claim: Claim) -> list[Segment]:
-        ledger, now = self._store.ledger, self._store.now()
+        now = self._store.now()
+        ledger = self._store.ledger
         recent = ledger.recent(EpisodicMemory, scope=claim.scope, limit=RECENT_EPISODES, now=now, since=None)
         context = SegmentationContext(
             previous_summary=claim.previous_summary, recent=recent, embed=self._store.open_episodes.embed

@@ -116,7 +116,9 @@ class Worker:
     """Processes all scopes in the background."""
 
     def __init__(self, pipeline: IngestionPipeline, *, conversations: SQLConversations, clock: Clock) -> None:
-        self._pipeline, self._conversations, self._clock = pipeline, conversations, clock
+        self._pipeline = pipeline
+        self._conversations = conversations
+        self._clock = clock
         self._wake = threading.Event()
         self._failed: dict[_What, _Rest] = {}
         self.thread = threading.Thread(target=self._run, name="memory-retrievers-worker", daemon=True)

@@ -102,7 +102,9 @@ class OpenEpisodes:
     """
 
     def __init__(self, ledger: SQLLedger, embedder: StoreEmbedder, *, read_only: bool) -> None:
-        self._ledger, self._embedder, self._read_only = ledger, embedder, read_only
+        self._ledger = ledger
+        self._embedder = embedder
+        self._read_only = read_only
         self._lock = threading.Lock()
         self.kept: OrderedDict[_Searched, _Kept] = OrderedDict()
         self._unstored: dict[int, Embedded] = {}
@@ -188,7 +190,8 @@ class OpenEpisodes:
         if not places:
             self.drop(scope, include_child_scopes=include_child_scopes)
             return []
-        known = self._known(searched := (scope, include_child_scopes), self._embedder.latest())
+        searched = (scope, include_child_scopes)
+        known = self._known(searched, self._embedder.latest())
         wanted = [
             each.row
             for each in places
