@@ -166,7 +166,7 @@ def memory_delete(context: ToolContext, arguments: MemoryDeleteArguments) -> Ans
     missed: JsonObject = {} if memories or arguments.id is None else {"hint": NO_SUCH_ID}
     return Answer(
         {"success": True, **answer},
-        still_known(context, facts[0], arguments.response_level, None) if facts else missed,
+        still_known(context, facts[0], level=arguments.response_level, is_fact=True) if facts else missed,
         lambda: {"affected_items": [complete(context, memory) for memory in memories]},
         plain=answer,
     )
@@ -184,7 +184,7 @@ def _forget_message(context: ToolContext, arguments: MemoryDeleteArguments, show
     answer = {"deleted_messages": forgotten.messages}
     return Answer(
         {"success": True, **answer},
-        still_known(context, words, arguments.response_level, forgotten.episodes),
+        still_known(context, words, level=arguments.response_level, is_fact=False),
         lambda: {"affected_items": [complete(context, context.find(each)) for each in forgotten.episodes]},
         plain=answer,
     )

@@ -131,17 +131,17 @@ _HINT: Final = (
 )
 
 
-def still_known(context: ToolContext, text: str, level: ResponseLevel, within: tuple[str, ...] | None) -> JsonObject:
+def still_known(context: ToolContext, text: str, *, level: ResponseLevel, is_fact: bool) -> JsonObject:
     """What may still tell something that was deleted: messages by their words, facts by their ids; empty if nothing.
 
     Of two facts of one person each may tell the other, by half of its few terms: only messages are named for a fact.
-    An agent's answer repeats what it answers, however little of it: in the same episode, one shared term is enough.
 
     Args:
         context: The memory, and the scope of the call.
         text: What was deleted.
-        level: The level of the answer; the least one, the plain form and one that sees only tools' memories tell none.
-        within: The ids of the episodes that are left of those with the message; None stands for a fact.
+        level: The level of the answer; the least one and the plain form tell nothing of it, nor does one to a model
+            that sees only what tools have stored.
+        is_fact: Whether it was a fact, and not a message.
     """
     if level is ResponseLevel.MINIMAL or context.response_format == "plain" or context.seen != "all":
         return {}
@@ -150,17 +150,17 @@ def still_known(context: ToolContext, text: str, level: ResponseLevel, within: t
     except MemoryRetrieversError:  # what was deleted is deleted
         return {}
     said = {
-        _as_said(message): hit.memory
+        _as_said(hit.memory.messages[place]): hit.memory
         for hit in found.episodic
-        if not (hit.memory.is_open and under_way.get())  # whose end no request can know
+        if hit.relevance >= _LIKELY and not (hit.memory.is_open and under_way.get())  # whose end no request can know
         for match in hit.matches
-        for message in (hit.memory.messages[place] for place in match.messages if place < len(hit.memory.messages))
-        if hit.relevance >= _LIKELY or (hit.memory.id in (within or ()) and not is_of_user(message.role))
-        if _shared(text, message.content)
+        for place in match.messages
+        if place < len(hit.memory.messages)  # all were there when it was searched
+        if _shared(text, hit.memory.messages[place].content)
     }
     messages = [*said][:MOST_STILL_KNOWN]
-    about = () if within is None else (hit.memory for hit in found.semantic)
-    facts = [each for each in about if _shared(text, each.fact) >= _LIKELY][:MOST_STILL_KNOWN]
+    facts = [hit.memory for hit in found.semantic if not is_fact and _shared(text, hit.memory.fact) >= _LIKELY]
+    facts = facts[:MOST_STILL_KNOWN]
     context.manager.quote([*facts, *map(said.__getitem__, messages)])
     known: list[JsonObject] = [
         {"message": each if len(each) <= _SHOWN_OF_MESSAGE else f"{each[:_SHOWN_OF_MESSAGE]}{CUT}"} for each in messages

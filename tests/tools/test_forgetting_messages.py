@@ -67,17 +67,6 @@ def test_a_fact_that_still_tells_what_was_said_is_named_with_its_id(memory, call
     assert len(known) == 2
 
 
-def test_an_answer_that_repeats_little_of_what_was_forgotten_is_named(memory, call):
-    told, answer = (
-        "I quit ParcelFox today and am at Spoke & Co with Declan soon, for 26k.",
-        "What a change! Declan is lucky.",
-    )
-    talk = [Message(role="user", content=told), Message(role="assistant", content=answer)]
-    memory.add_messages("user/alice", talk, conversation="work")
-    memory.flush("user/alice")
-    assert call("memory_delete", message=told).artifact["still_known"] == [{"message": answer}]
-
-
 @pytest.mark.parametrize(
     "given",
     [
