@@ -97,6 +97,7 @@ _NEVER_SEEN = (
 )
 _VARIANT = "\ufe00-\ufe0f"
 _MONGOLIAN_VARIANT = "\u180b-\u180d\u180f"  # nobody sees one either, but behind a letter of that script
+_MONGOLIAN_VARIED = f"[\u1800\u1820-\u18aa][{_MONGOLIAN_VARIANT}]"
 _PICTURE = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
     "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
@@ -113,8 +114,8 @@ _FLAGS = "|".join(  # England, Scotland and Wales are written with tags
 _WITHOUT_VARIANTS = f"\\s\x21-\x22\x24-\x29\x2b-\x2f\x3a-\x7e{_NEVER_SEEN}{_VARIANT}"  # ASCII but digits, # and *
 _HIDDEN = re.compile(
     f"(?P<kept>{_FLAGS}|(?:[{_PICTURE}][{_VARIANT}]?\u200d(?=[{_PICTURE}]))+"
-    f"|(?:[{_JOINED_SCRIPT}][{_MONGOLIAN_VARIANT}]?[\u200c\u200d\u180e](?=[{_JOINED_SCRIPT}]))+)"
-    f"|(?:[{_NEVER_SEEN}{_MONGOLIAN_VARIANT}](?<![\u1820-\u18aa][{_MONGOLIAN_VARIANT}])"
+    f"|(?:(?:[{_JOINED_SCRIPT}]|{_MONGOLIAN_VARIED})[\u200c\u200d\u180e](?=[{_JOINED_SCRIPT}]))+)"
+    f"|(?:[{_NEVER_SEEN}{_MONGOLIAN_VARIANT}](?<!{_MONGOLIAN_VARIED})"
     f"|(?:^|(?<=[{_WITHOUT_VARIANTS}]))[{_VARIANT}])[{_NEVER_SEEN}{_VARIANT}{_MONGOLIAN_VARIANT}]*"
 )
 """What is hidden in a text; ``kept`` are joiners between emoji and within scripts that need them, and three flags."""

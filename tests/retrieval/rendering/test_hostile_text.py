@@ -90,21 +90,26 @@ def blocks_of(make_fact, make_episode, now):
     return blocks_of
 
 
+@example("\u1820\u180b")
+@example("\u1828\u180b\u180e\u1820\u180f\u180e\u1828\u180b\u180e\u1820\u180f")
+@example("\u0915\u094d\u200d\u0937\u180e\u0dc1\u0dca\u200d\u0dbb\u0dd3")
+@example("\u0645\u180b\u200c\u062e")  # a selector of another script
 @given(hostile)
 def test_no_text_brings_what_is_hidden_into_a_block(blocks_of, text):
     for block in blocks_of(text):
         bare = block
         for whole in sorted(LEGITIMATE, key=len, reverse=True):
             bare = bare.replace(whole, "")
+        bare = re.sub("[\u1800\u1820-\u18aa][\u180b-\u180d\u180f]", "", bare)
         bare = re.sub(
             "[\u0600-\u109f\u1780-\u180a\u1810-\u18af\u1a20-\u1bff\ua800-\uaaff\ufb50-\ufdff\ufe70-\ufefc\U00011000-\U00011fff]",
             "",
             bare,
         )
-        joiners = {"\u200c", "\u200d"}
+        joiners = {"\u180e", "\u200c", "\u200d"}
         assert not (set(bare) & set(HIDDEN)) - joiners
         assert not re.search(r"(?:^|[\sa-z\ufe00-\ufe0f])[\ufe00-\ufe0f]{2}", bare)
-        assert not re.search("[a-z][\u200c\u200d]", bare)
+        assert not re.search("[a-z][\u180e\u200c\u200d]", bare)
 
 
 def test_a_hidden_character_within_a_word_is_left_out(blocks_of):
