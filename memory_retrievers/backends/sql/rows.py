@@ -308,13 +308,15 @@ class StoredRows(Part):
 
     def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
         """Read the forgetting states of the given rows that are episodes and fade."""
-        found = self.query(
-            f"""SELECT row, stability, last_reviewed_at FROM memories
-            WHERE {self.dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
-            {"ids": self.dialect.listed(rows)},
-        )
+        with self.database.read() as connection:
+            found = connection.execute(
+                f"""SELECT row, stability, last_reviewed_at FROM memories
+                WHERE {self.dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
+                {"ids": self.dialect.listed(rows)},
+            ).fetchall()
         return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
 
     def notes(self) -> dict[str, str]:
         """Read the store's metadata, such as the name of its embedder."""
-        return dict(self.query(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}"))
+        with self.database.read() as connection:
+            return dict(connection.execute(f"SELECT name, value FROM notes WHERE {OTHER_NOTES}").fetchall())
