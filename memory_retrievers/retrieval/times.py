@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,9 @@ from memory_retrievers.text.analysis import STOP_WORDS, analyze
 from memory_retrievers.text.dates import in_zone, read_long_date
 from memory_retrievers.text.languages import COMMON_WORDS
 from memory_retrievers.text.periods import MONTHS, PERIOD_WORDS, WEEKDAYS, Period, any_of, plain
-from memory_retrievers.text.plans import BEYOND_LATIN, days_ahead, days_behind, recurs_on
+from memory_retrievers.text.plans import BEYOND_LATIN, days_ahead, days_behind, recurring_days, recurs_on
+
+ToldT = TypeVar("ToldT", bound=Collection[object])
 
 if TYPE_CHECKING:
     Floats = NDArray[np.float64]
@@ -60,6 +63,7 @@ _CLAUSE_END: Final = re.compile(  # which the dot in "22. April" is not
     rf"\.(?!(?<=\d\.)(?:\d| (?:{any_of(MONTHS)})\b))"
     r"|[!?;,:\n]|\b(?:and|but|because|since|if|und|aber|weil|et|mais|y|pero)\b"
 )
+_dates_ahead: Final = functools.partial(days_ahead, by_clock=False)  # what is not reckoned from a day
 _WEEK, _MONTH = timedelta(days=7), timedelta(days=31)
 _CLOSE: Final = timedelta(days=2)  # a plan for a weekend is one for each of its days, and one for a week is none
 
@@ -179,7 +183,7 @@ def _described(text: str, speaker: str | None, began: datetime, question: Questi
     asked = question.described_periods
     zone = asked[0].since.tzinfo
     if speaker is None:
-        again = () if question.behind else days_ahead(text, today=asked[0].since, by_clock=False)
+        again = () if question.behind else _told(_dates_ahead, text, asked[0].since)
         return max(share_of_plan(again, asked), _share(text, in_zone(began, zone), question))
     day, _, content = text.partition(f" {speaker}: ")
     said = read_long_date(day)
@@ -188,7 +192,7 @@ def _described(text: str, speaker: str | None, began: datetime, question: Questi
     share = _share(
         content, said.replace(tzinfo=zone) if began.date() != said.date() else in_zone(began, zone), question
     )
-    if not (share or question.behind) and recurs_on(content, asked):
+    if not (share or question.behind) and recurs_on(_told(recurring_days, content), asked):
         share = _HABIT  # what is every Friday comes behind what is on one
     asks = (
         share
@@ -200,13 +204,31 @@ def _described(text: str, speaker: str | None, began: datetime, question: Questi
 
 def _share(text: str, said: datetime, question: Question) -> float:
     """How well the days fit that a text tells of; half where it planned what is asked for as done, or may have."""
-    ahead, asked = days_ahead(text, today=said), question.described_periods
+    ahead, asked = _told(days_ahead, text, said), question.described_periods
     if not question.behind:
         return share_of_plan(ahead, asked)
-    told = [each for each in (*days_behind(text, today=said), *ahead) if each.until - each.since <= _MONTH]
+    told = [each for each in (*_told(days_behind, text, said), *ahead) if each.until - each.since <= _MONTH]
     # "on Friday" may be the last one or the next
     sure = [e for e in told if e not in ahead and not any(_is_week_on(e, a) for a in ahead)]
     return max(share_of_plan(sure, asked), 0.5 if share_of_plan(told, asked) else 0.0)
+
+
+_told_days: Final[dict[tuple[object, ...], Any]] = {}
+_MOST_TOLD: Final = 8_192
+_FEW: Final = 8  # days: more are looked for again, so that what is kept of a text takes a kilobyte at most
+forget_told_days: Final = _told_days.clear
+
+
+def _told(look: Callable[..., ToldT], text: str, today: datetime | None = None) -> ToldT:
+    """What a text tells, looked for once: whoever asks for days asks again. No text is kept, only its hash."""
+    of_day = today and (today.year, today.month, today.day, today.fold, today.tzinfo)  # all that it uses of it
+    if (found := _told_days.get(key := (look, hash(text), of_day))) is None:
+        found = look(text) if today is None else look(text, today=today)
+        if len(_told_days) >= _MOST_TOLD:
+            _told_days.clear()
+        if len(found) <= _FEW:
+            _told_days[key] = found
+    return found
 
 
 def by_time(candidates: Candidates, question: Question, planned: Floats | None) -> dict[str, Floats]:

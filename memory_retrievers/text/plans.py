@@ -6,7 +6,7 @@ English, German, French, Spanish, Chinese and Japanese; what lies behind is in :
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import MINYEAR, UTC, datetime, timedelta
 from typing import Final
 
@@ -167,20 +167,23 @@ def days_ahead(text: str, *, today: datetime, by_clock: bool = True, left: str |
     return tuple(each for each in named(plain(by_spelling(text[:_LOOKED_AT])), expressions, day) if each.until > day)
 
 
-def recurs_on(text: str, asked: Sequence[Period]) -> bool:
-    """True if a text tells of what is on a day of every week that is one of the asked, of a week at most.
+def recurring_days(text: str) -> frozenset[int]:
+    """The days of the week, 1 to 7, on which a text tells that something is every week."""
+    left = plain(text[:_LOOKED_AT])
+    found = () if _NO_LONGER.search(left) else _RECURRING.finditer(left)
+    return frozenset(WEEKDAYS[day] for match in found if not is_past(match) for day in given(match))
+
+
+def recurs_on(recurring: Collection[int], asked: Sequence[Period]) -> bool:
+    """True if one of the days of the week, as of :func:`recurring_days`, is one of the asked, of a week at most.
 
     >>> from datetime import UTC
     >>> friday = Period(datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 3, 7, tzinfo=UTC))
-    >>> recurs_on("Choir is every Friday", [friday]), recurs_on("Yoga is on Mondays", [friday])
-    (True, False)
+    >>> [recurs_on(recurring_days(told), [friday]) for told in ("Choir is every Friday", "Yoga is on Mondays")]
+    [True, False]
     """
-    left = plain(text[:_LOOKED_AT])
-    if _NO_LONGER.search(left):
-        return False
-    found = {WEEKDAYS[day] for match in _RECURRING.finditer(left) if not is_past(match) for day in given(match)}
-    days = ((each.since, (each.until - each.since).days) for each in asked)
-    return any((since.weekday() + more) % 7 + 1 in found for since, n in days if n <= _WEEK_DAYS for more in range(n))
+    days = ((each.since.weekday(), (each.until - each.since).days) for each in asked)
+    return any((first + more) % 7 + 1 in recurring for first, n in days if n <= _WEEK_DAYS for more in range(n))
 
 
 def days_behind(text: str, *, today: datetime) -> tuple[Period, ...]:

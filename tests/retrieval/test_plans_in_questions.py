@@ -1,17 +1,20 @@
 """A question for what is planned: the plans of that day come first, and with a floor they come alone."""
 
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from cases import tried_in_one
 
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
+from memory_retrievers.retrieval import times
 from memory_retrievers.retrieval.question import Question
 from memory_retrievers.retrieval.request import asked_by
 from memory_retrievers.retrieval.times import called_off, share_of_plan
 from memory_retrievers.testing import FixedClock
 from memory_retrievers.text.analysis import analyze
 from memory_retrievers.text.periods import Period
+from memory_retrievers.text.plans import days_ahead
 
 NOW = datetime(2026, 3, 13, 9, tzinfo=UTC)
 """A Friday."""
@@ -155,6 +158,54 @@ def test_a_question_for_plans_is_no_part_of_the_one_before_it(memory, question):
 def test_what_another_user_plans_is_nobodys_business(memory):
     memory.remember_fact(scope="user/other", fact="Secret meeting on 2026-03-13")
     assert "Secret" not in memory.retrieve("What do I have today?", scope=SCOPE, record=False).to_markdown()
+
+
+def test_the_days_that_texts_tell_are_looked_for_once_until_something_is_forgotten(monkeypatch):
+    looked = []
+
+    def looking(text, *, today):
+        looked.append(text)
+        return days_ahead(text, today=today)
+
+    monkeypatch.setattr(times, "days_ahead", looking)
+    with AgentMemory.in_memory(clock=FixedClock(NOW)) as memory:
+        said = [Message(role="user", content=each) for each in SAID]
+        memory.add_messages(SCOPE, said)
+        memory.flush(SCOPE)
+        plan = memory.remember_fact(scope=SCOPE, fact="Ines renews her passport by 2026-03-16")
+
+        def asked(question):
+            found = memory.retrieve(question, scope=SCOPE, record=False)
+            return [(hit.memory.id, hit.score, hit.relevance) for hit in (*found.semantic, *found.episodic)]
+
+        first = asked("What do I have next Friday?")
+        once = len(looked)
+        assert once > len(SAID) / 2
+        assert asked("What do I have next Friday?") == first
+        asked("What's on tomorrow?")
+        assert len(looked) == once
+        memory.forget(plan.id, scope=SCOPE)
+        assert times._told_days == {}
+        asked("What's on tomorrow?")
+        assert len(looked) > once
+
+
+def test_of_the_days_that_texts_tell_few_are_kept(memory, monkeypatch):
+    monkeypatch.setattr(times, "_MOST_TOLD", 3)
+    times.forget_told_days()
+    assert told_by(memory, "What do I have today?")[0] == {"3", "10"}
+    assert 0 < len(times._told_days) <= 3
+    many = ", ".join(f"{day} May" for day in range(1, times._FEW + 2))
+    times.forget_told_days()
+    assert len(times._told(days_ahead, many, NOW)) == times._FEW + 1
+    assert times._told_days == {}
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Africa/Algiers"])
+def test_days_of_zones_of_which_midnight_is_the_same_are_not_taken_for_each_other(zone):
+    said = datetime(2026, 3, 13, 9, tzinfo=ZoneInfo(zone))  # clocks change in one of them before the 1st of April
+    (found,) = times._told(days_ahead, "The plumber comes on April 1st", said)
+    assert found.since == datetime(2026, 4, 1, tzinfo=ZoneInfo(zone))
 
 
 def test_a_plan_within_counts_more_than_one_that_may_be_on_other_days():

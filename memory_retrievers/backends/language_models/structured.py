@@ -65,21 +65,15 @@ def _as_text(content: object) -> str:
         return repr(type(content))
 
 
-MAX_FALSE_STARTS = 100
-"""So many braces that open no JSON object are passed over in an answer, which keeps the search for one quick."""
-
-MAX_OBJECTS = 100
-"""So many different ones of its JSON objects are tried, the last ones: a small model may write objects without end."""
+MAX_FALSE_STARTS = 100  # braces that open no JSON object are passed over, which keeps the search for one quick
+MAX_OBJECTS = 100  # different ones are tried, the last ones: a small model may write objects without end
 
 
 def _found_in(text: str, schema: type[AnswerT]) -> AnswerT:
     """The last JSON object in the text that fits: a model that thinks aloud gives its answer at the end."""
     unusable = UnusableAnswerError("it holds no JSON object", raw=text)
-    different: dict[str, object] = {}
-    for written, content in _json_objects(text):
-        different.pop(written, None)  # its place is that of the last time
-        different[written] = content
-    for content in list(reversed(different.values()))[:MAX_OBJECTS]:
+    last_first = dict(reversed(list(_json_objects(text))))
+    for content in list(last_first.values())[:MAX_OBJECTS]:
         try:
             return schema.model_validate(content)
         except pydantic.ValidationError as error:

@@ -215,9 +215,7 @@ class Snapshots:
         return max([len(each.snapshot) for each in entries if each is not None], default=None)
 
     def _give_up_turn(self) -> None:
-        turns: threading.Lock | threading.Semaphore | None = getattr(self._local, "turn", None)
-        if turns is not None:
-            self._local.turn = None
+        if (turns := vars(self._local).pop("turn", None)) is not None:
             turns.release()
 
     def seen(self, selection: Selection) -> tuple[ScopeSnapshot, NDArray[np.bool_]] | None:
@@ -378,8 +376,7 @@ class Snapshots:
         key = _key(selection)
         with self._lock:
             evictions = self._evictions  # before the snapshot: what is forgotten from here on is in it
-            known, snapshot = entry.versions, entry.snapshot
-            is_torn = entry.is_torn
+            known, snapshot, is_torn = entry.versions, entry.snapshot, entry.is_torn
             if self._entries.get(key) is not entry:
                 known = None  # what was forgotten since, such as all vectors of another embedder, may be in it
         if not (is_open or is_torn) and _is_behind(versions, known):
@@ -581,9 +578,7 @@ def _versions_of(connection: Connection, selection: Selection, *, again: bool = 
 def _is_behind(versions: _Versions, known: _Versions | None) -> bool:
     """True if a snapshot shows this state, or a later one that another thread has found."""
     return known == versions or (
-        known is not None
-        and known.keys() == versions.keys()
-        and all(known[scope] >= version for scope, version in versions.items())
+        known is not None and known.keys() == versions.keys() and all(known[each] >= versions[each] for each in known)
     )
 
 
