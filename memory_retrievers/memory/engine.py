@@ -15,7 +15,6 @@ from memory_retrievers.backends.files import make_directories, refusal, written
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.retrieval.question import forget_questions
 from memory_retrievers.retrieval.retriever import HybridRetriever, PendingReviewBuffer
-from memory_retrievers.retrieval.times import forget_told_days
 from memory_retrievers.settings import POOL_SIZE
 from memory_retrievers.storage.embedder import LetGoEmbedder
 from memory_retrievers.storage.maintenance import MissingTokens
@@ -45,7 +44,7 @@ class Engine:
         except BaseException:
             storage.ledger.close()
             raise
-        self.store.ledger.snapshots.forgetting += (forget_questions, forget_told_days)
+        self.store.ledger.snapshots.forgetting.append(forget_questions)
         self._parts = parts
         self.read_only = read_only
         self.access = parts.access  # the modes of the files that are made
@@ -141,7 +140,6 @@ class Engine:
             self.store.after_write()
         finally:
             forget_questions()
-            forget_told_days()
             self.missing_tokens.close()
             self.store.close()
             self._parts = replace(self._parts, embedder=LetGoEmbedder(self.store.embedder.id))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from memory_retrievers.retrieval.day_questions import asked_days, asks_for_plans, asks_what_was_done, asks_what_was_said
 from memory_retrievers.text.analysis import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, UNMARKED, analyze, without_accents
@@ -290,8 +290,13 @@ def without_common(text: str, common: frozenset[str]) -> str:
     return " ".join(kept) if not terms.keys().isdisjoint(kept) else text
 
 
+told_days: Final[dict[tuple[object, ...], Any]] = {}
+"""What texts told for the questions for a day, by the hashes of the texts."""
+
+
 def forget_questions() -> None:
-    """Remember none of the questions that were asked."""
+    """Remember none of the questions that were asked, and nothing of what texts told for them."""
+    told_days.clear()
     remembered.cache_clear()
     without_common.cache_clear()
 

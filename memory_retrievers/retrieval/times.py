@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memory_retrievers.models.fields import EPOCH, MICROSECOND, microseconds
 from memory_retrievers.retrieval.candidates import Candidates, ReadTexts, ReadTimes
 from memory_retrievers.retrieval.day_questions import asks_for_plans, asks_what_was_done
-from memory_retrievers.retrieval.question import QueryDate, Question
+from memory_retrievers.retrieval.question import QueryDate, Question, told_days
 from memory_retrievers.text.analysis import STOP_WORDS, analyze
 from memory_retrievers.text.dates import in_zone, read_long_date
 from memory_retrievers.text.languages import COMMON_WORDS
@@ -213,21 +213,19 @@ def _share(text: str, said: datetime, question: Question) -> float:
     return max(share_of_plan(sure, asked), 0.5 if share_of_plan(told, asked) else 0.0)
 
 
-_told_days: Final[dict[tuple[object, ...], Any]] = {}
 _MOST_TOLD: Final = 8_192
 _FEW: Final = 8  # days: more are looked for again, so that what is kept of a text takes a kilobyte at most
-forget_told_days: Final = _told_days.clear
 
 
 def _told(look: Callable[..., ToldT], text: str, today: datetime | None = None) -> ToldT:
     """What a text tells, looked for once: whoever asks for days asks again. No text is kept, only its hash."""
     of_day = today and (today.year, today.month, today.day, today.fold, today.tzinfo)  # all that it uses of it
-    if (found := _told_days.get(key := (look, hash(text), of_day))) is None:
+    if (found := told_days.get(key := (look, hash(text), of_day))) is None:
         found = look(text) if today is None else look(text, today=today)
-        if len(_told_days) >= _MOST_TOLD:
-            _told_days.clear()
+        if len(told_days) >= _MOST_TOLD:
+            told_days.clear()
         if len(found) <= _FEW:
-            _told_days[key] = found
+            told_days[key] = found
     return found
 
 

@@ -185,20 +185,20 @@ def test_the_days_that_texts_tell_are_looked_for_once_until_something_is_forgott
         asked("What's on tomorrow?")
         assert len(looked) == once
         memory.forget(plan.id, scope=SCOPE)
-        assert times._told_days == {}
+        assert times.told_days == {}
         asked("What's on tomorrow?")
         assert len(looked) > once
 
 
 def test_of_the_days_that_texts_tell_few_are_kept(memory, monkeypatch):
     monkeypatch.setattr(times, "_MOST_TOLD", 3)
-    times.forget_told_days()
+    times.told_days.clear()
     assert told_by(memory, "What do I have today?")[0] == {"3", "10"}
-    assert 0 < len(times._told_days) <= 3
+    assert 0 < len(times.told_days) <= 3
     many = ", ".join(f"{day} May" for day in range(1, times._FEW + 2))
-    times.forget_told_days()
+    times.told_days.clear()
     assert len(times._told(days_ahead, many, NOW)) == times._FEW + 1
-    assert times._told_days == {}
+    assert times.told_days == {}
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Africa/Algiers"])
