@@ -291,7 +291,7 @@ def without_common(text: str, common: frozenset[str]) -> str:
 
 
 told_days: Final[dict[tuple[object, ...], Any]] = {}
-"""What texts told for the questions for a day, by the hashes of the texts."""
+"""What texts told for questions for a day, by hashes of the texts; in this room, since what forgets loads no numpy."""
 
 
 def forget_questions() -> None:

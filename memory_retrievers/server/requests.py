@@ -161,7 +161,7 @@ class RequestContext:
 
     def _end_with_server(self, _done: int, _total: int) -> None:
         if self._shared.is_ending:
-            raise BackendError("the server has ended: what is left stays queued")
+            raise BackendError("the server ends: what is left stays queued; ask again once it is back")
 
     def make(self, answer: Callable[[], ResultT]) -> ResultT:
         """Make the answer from the result of the memory, and measure it."""
