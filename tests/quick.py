@@ -52,33 +52,85 @@ LEFT_OUT = {
 }
 """Files and folders that are not even collected, and what takes their time."""
 
+_PROCESSES = "processes of their own"
+
 LEFT_TESTS = {
+    "backends/embeddings/test_adapt.py::test_no_framework_*": _PROCESSES,
+    "backends/embeddings/test_minilm.py::test_each_golden_text_in_any_batch_*": "the bundled model over and over",
+    "backends/embeddings/test_minilm.py::test_eight_threads_*": "the bundled model in processes of its own",
+    "backends/embeddings/test_minilm.py::test_nothing_is_loaded_*": _PROCESSES,
+    "backends/embeddings/test_minilm.py::test_vectors_come_in_the_order_*": "the bundled model over and over",
+    "backends/embeddings/test_sharing.py::test_stores_share_one_model_*": "the bundled model, loaded over and over",
     "backends/projection/test_index.py::test_purging_does_not_wait_*": "a feed that is slow on purpose",
+    "backends/test_chroma.py::TestInADirectory::*": "the same promises as those of Chroma in memory",
+    "backends/test_chroma.py::test_a_death_*": "processes that are killed",
+    "backends/test_chroma.py::test_two_deaths_*": "processes that are killed",
     "backends/test_exact.py::TestExactVectorIndexWithoutSnapshots::*": "the same promises as with snapshots",
     "backends/test_keyword_engines.py::TestPostingsKeywordIndexOnDisk::*": "the same statements as those in memory",
+    "backends/test_language_models.py::TestJsonInText::test_it_is_found_whatever_*": "megabytes of text",
+    "backends/test_migrations.py::test_a_process_killed_*": _PROCESSES,
+    "backends/test_migrations.py::test_another_process_*": _PROCESSES,
+    "backends/test_processes.py::test_a_process_that_*": _PROCESSES,
+    "backends/test_processes.py::test_the_turn_*": _PROCESSES,
+    "backends/test_snapshots.py::TestLife::*": "lives of a store, compared after every step with one made anew",
     "backends/test_sqlite.py::TestSQLiteLedgerOnDisk::*": "the same statements as those of the ledger in memory",
-    "backends/test_chroma.py::TestInADirectory::*": "the same promises as those of Chroma in memory",
-    "backends/test_chroma.py::test_two_deaths_*": "processes that are killed",
-    "backends/test_chroma.py::test_a_death_*": "processes that are killed",
-    "backends/embeddings/test_minilm.py::test_eight_threads_*": "the bundled model in processes of its own",
-    "backends/embeddings/test_minilm.py::test_each_golden_text_in_any_batch_*": "the bundled model over and over",
-    "backends/embeddings/test_minilm.py::test_vectors_come_in_the_order_*": "the bundled model over and over",
     "cli/test_beside_another_process.py::*": "processes that hold a store",
     "cli/test_demo.py::*": "the bundled model, and a story of weeks",
     "cli/test_embedders.py::test_what_embeds_nothing_*[[]command[1-9]]": "one command will do; test-all tries all",
+    "cli/test_hostile_text.py::test_an_export_to_a_terminal_*": _PROCESSES,
+    "cli/test_inspect.py::test_inspect_looks_into_*": _PROCESSES,
+    "cli/test_options.py::test_a_forked_process_*": _PROCESSES,
+    "cli/test_upkeep.py::test_the_installed_command_*": _PROCESSES,
+    "evaluation/test_tokens.py::test_llama_index_is_not_*": _PROCESSES,
     "examples/test_own_parts.py::test_a_server_*": "a server in a process of its own",
     "examples/test_own_parts.py::test_an_mcp_client_*": "a server in a process of its own",
+    "ingestion/test_offline.py::TestMeasure::*": "whole conversations, measured",
     "langchain_adapter/test_as_langgraph.py::test_*[[]awaited*": "the same as what is called",
+    "langchain_adapter/test_prompt_cache.py::*": "whole conversations, prompt by prompt",
+    "llama_index_adapter/test_block.py::test_it_does_not_block_*": "all that a block does, under a guard of the event loop",
+    "llama_index_adapter/test_block.py::test_the_guard_*": "the same guard",
+    "memory/test_copies.py::test_a_pickle_opens_*": _PROCESSES,
+    "memory/test_differential.py::test_no_answer_is_wrong_*": "threads that write and search for seconds",
+    "models/test_foreign_messages.py::test_reading_messages_*": _PROCESSES,
+    "retrieval/test_late_interaction.py::test_what_is_kept_of_a_passage_*": "thousands of messages, measured",
+    "storage/chroma_sync/test_filtering.py::test_a_filter_of_any_depth_*": "filters as deep as they can be",
+    "storage/chroma_sync/test_sources.py::test_*[[]http*": "a Chroma server",
+    "storage/chroma_sync/test_taking_in.py::test_nothing_is_embedded_but_*": "thousands of rows in Chroma",
+    "storage/chroma_sync/test_taking_in.py::test_progress_*": "thousands of rows in Chroma",
+    "storage/test_embedder.py::test_*[[]postgres*": "a PostgreSQL server",
+    "storage/test_export.py::test_a_line_*": "megabytes of text",
+    "storage/test_export.py::test_any_memory_survives_*": "every field of every kind, hundreds of times",
+    "storage/test_export.py::test_several_pages_*": "thousands of memories",
     "storage/test_files.py::test_a_database_that_is_truncated_*": "processes that must not die",
     "storage/test_files.py::test_a_log_on_a_read_only_*": "a mount in a process of its own",
+    "storage/test_files.py::test_a_pipe_*": _PROCESSES,
     "storage/test_files.py::test_a_store_on_a_read_only_*": "a mount in a process of its own",
     "storage/test_files.py::test_a_store_that_is_written_elsewhere_*": "a mount in a process of its own",
+    "storage/test_files.py::test_all_files_*": _PROCESSES,
+    "storage/test_operation_spans.py::test_a_program_that_does_not_*": _PROCESSES,
     "storage/test_reembedding.py::test_a_search_never_mixes_*": "threads that write and search for seconds",
-    "storage/test_embedder.py::test_*[[]postgres*": "a PostgreSQL server",
-    "storage/chroma_sync/test_sources.py::test_*[[]http*": "a Chroma server",
-    "tools/test_sync_bounds.py::test_the_largest_document_*": "a document of many megabytes, measured",
+    "storage/test_reembedding.py::test_what_a_killed_*": _PROCESSES,
+    "storage/test_reembedding.py::test_who_looks_into_a_store_that_was_moved_*": _PROCESSES,
+    "storage/test_reindexing.py::test_a_process_*": _PROCESSES,
+    "storage/test_verify.py::test_postings_are_verified_page_*": "thousands of memories",
+    "storage/test_verify.py::test_several_pages_*": "thousands of memories",
+    "test_fsrs.py::test_reading_a_memory_*": _PROCESSES,
+    "test_pages.py::test_the_figures_below_*": _PROCESSES,
+    "test_pages.py::test_the_picture_*": "a recording of a terminal",
+    "test_public_api.py::test_a_memory_that_searches_exactly_*": _PROCESSES,
+    "test_public_api.py::test_opening_and_retrieving_*": _PROCESSES,
+    "test_public_api.py::test_the_langchain_adapter_*": _PROCESSES,
+    "test_trace.py::*": _PROCESSES,
+    "testing/test_fakes.py::test_hashed_vectors_*": _PROCESSES,
+    "text/test_analysis.py::TestAnalyze::test_a_million_characters_*": "megabytes of text",
+    "tools/test_argument_bounds.py::test_no_list_is_endless_*": "every list of every tool, as long as it may be",
     "tools/test_isolation_of_tools.py::test_an_id_of_another_root_*-minimal]": "the longer answers say as much",
     "tools/test_isolation_of_tools.py::test_an_id_of_another_root_*-standard]": "the longer answers say as much",
+    "tools/test_sizes_of_answers.py::*": "every tool at every level, measured",
+    "tools/test_sync_bounds.py::test_a_bomb_*": "megabytes of text",
+    "tools/test_sync_bounds.py::test_the_largest_document_*": "a document of many megabytes, measured",
+    "tools/test_sync_files.py::test_what_unpacks_*": "megabytes of text",
+    "window/test_changing.py::test_what_was_read_ahead_*": "thousands of memories",
 }
 """Single tests, by patterns of their ids, and why they are left out."""
 
@@ -96,10 +148,10 @@ SERVERS = {
 ENGINES = {"keyword": "sqlite_bm25", "dense": "exact"}
 """Of the engines that the fixtures give one after the other, those that stay: the contracts hold all to the same."""
 
-EXAMPLES = 20
+EXAMPLES = 10
 """How many examples hypothesis tries of a property."""
 
-MACHINES = 10
+MACHINES = 5
 """How many lives it tries of a machine, each of some twenty steps."""
 
 
