@@ -8,7 +8,7 @@ import pytest
 from cases import tried_in_one
 
 from memory_retrievers import Message
-from memory_retrievers.ingestion.boundaries import cohesion_falls, find_boundaries
+from memory_retrievers.ingestion.segmenters import cohesion_falls, find_boundaries
 
 START = datetime(2026, 2, 1, 9, 0, tzinfo=UTC)
 MONTHS = list(calendar.month_name)[1:]

@@ -5,7 +5,7 @@ import pytest
 from cases import tried_in_one
 
 from memory_retrievers import Message
-from memory_retrievers.ingestion.boundaries import EMPHASIS, language, novelty, surprises
+from memory_retrievers.ingestion.segmenters import EMPHASIS, language, novelty, surprises
 
 PLAIN = ["The report is ready.", "Please send it.", "It is in the folder."]
 NEWS = ["I quit my job today!!", "I can't believe it, finally!!", "Actually I got married too."]
