@@ -123,9 +123,6 @@ def inside(memory: Any) -> Inside:  # noqa: ANN401 - an AgentMemory, which lies 
 
     Nothing here is kept stable between versions: a test that looks inside may have to change when the package does.
 
-    Args:
-        memory: An open ``AgentMemory``.
-
     Raises:
         ConfigurationError: The memory is closed.
     """

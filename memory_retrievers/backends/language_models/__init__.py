@@ -110,9 +110,6 @@ def adapt(model: AnyLanguageModel) -> LanguageModel:
     An answer that does not fit is asked for once more; a model of the frameworks is then asked for JSON in plain
     words. JSON in a code fence or within prose is taken too. What has been adapted already is given back as it is.
 
-    Args:
-        model: See :data:`AnyLanguageModel`.
-
     Raises:
         ConfigurationError: The object is no language model of a known shape.
     """
