@@ -67,7 +67,7 @@ _PLANNING: Final = """
 have has got anything something everything things plan plans planned planning schedule scheduled calendar agenda
 appointment appointments diary due todo happening happen happens coming come upcoming on up remember remind need want
 wanted going else events event tasks task reminders next few days day within list look looking take care doin gotta
-forget must
+forget must nite moro morrow
 habe haben hab vor etwas geplant plan plane termin termine ansteht steht stehen kalender mache machen los gibt
 nachste nachsten nachster nachstes kommende kommenden kommendes tagen tage ende anfang mitte monatsende schon liegt
 frei verabredet programm free busy occupe libre tun erledigt erledigen
@@ -80,7 +80,8 @@ _PLANNING_WORDS: Final = frozenset(_PLANNING.split()).union(NUMBERS, *(word.spli
 _ASKS_FOR_PLANS: Final = re.compile(
     r"\b(?:(?:do|have|am|are|should|must|need|will|can|did) (?:i|we)|(?:i|we) (?:have|need|should|must)|anything"
     r"|(?:i|we) gotta|is there|plans?|calendar|schedule|agenda|appointments?"
-    r"|what's (?:on|up|due|going on|happening|planned|scheduled|coming|next|this|today|tonight|tomorrow|\w+day)"
+    r"|what's (?:on|up|due|going on|happening|planned|scheduled|coming|next|this|today|tonight|tomorrow|\w+day"
+    r"|2day|2nite|tonite|tmr|tmrw|tmw|2morrow|tomm?or+ow|2moro|tomoz)\b"
     r"|(?:hab(?:e|en)?|bin|sind) (?:ich|wir)|steh(?:t|en)|liegt|geplant|mach(?:e|en) (?:ich|wir)|termine?|kalender"
     r"|gibt es|was ist|ist \w+ was(?! mit\b)|muss (?:ich|wir)|erledigt werden|que pasa(?!.* (?:con|a)\b)"
     r"|on fait|c'est quoi(?! (?:son|sa|ses|leurs?)\b)|y a quoi"
@@ -96,7 +97,10 @@ _CJK_BESIDE: Final = re.compile(
     r"[我你们們的在有没要做什么麼啥吗嗎呢得事情别忘了给给帮看看查一二三四五六七八九十\u3041-\u309f私僕何教日周週月末、。？?！!，\s]"
     r"|安排|计划|計劃|行程|日程|打算|予定|スケジュール|今天|明天|后天|後天|今晚|明日|今日|下|来|今|这|這|本|个|個|最近"
 )
-_ASKING: Final = re.compile(r"[?？]|^\W*(?:what|was|qu|tell|show|list|zeig|sag|dime)|教えて|告诉我")
+_ASKING: Final = re.compile(
+    r"[?？]|^\W*(?:what|was|qu|tell|show|list|zeig|sag|dime|(?:got )?any(?!thing but)|(?:do|have|am|are|is) "
+    r"(?:i|we|there)\b)|教えて|告诉我"
+)
 _DOING: Final = """
 do done happen happened go going went been on up anything something things
 gemacht getan los passiert geschehen unternommen erlebt verbracht hab mein meine unser unsere gab
