@@ -83,14 +83,14 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
         """The documents that answer ``input``; takes ``k`` besides what every LangChain runnable takes.
 
         Args:
-            input: The question, in plain words.
+            input: The question, in plain words; nothing is found for an empty one.
             config: The configuration of the run, which names the scope where the retriever has none; None takes that of
                 the run it happens in.
             **kwargs: ``k``, at most so many documents for this call, and LangChain's own arguments.
 
         Raises:
             ConfigurationError: Neither the retriever nor the configuration names a scope.
-            ValidationError: The query is empty, ``k`` is below 1, or the scope is malformed.
+            ValidationError: ``k`` is below 1, or the scope is malformed.
         """
         # The base class keeps the configuration from _get_relevant_documents, so the scope is settled here.
         return super().invoke(input, config, scope=self.scope_of(config), zone=zone_of(config), **kwargs)

@@ -134,9 +134,7 @@ class MemoryVectorStore(VectorStore):
         given, scope = _listed("texts", texts), self._scope_of_call()
         known, described = _listed("ids", ids or [None] * len(given)), list(metadatas or [{}] * len(given))
         if not len(given) == len(known) == len(described):
-            raise ValidationError(
-                f"{len(given)} texts, {len(known)} ids and {len(described)} metadata do not go together"
-            )
+            raise ValidationError(f"{len(given)} texts, {len(known)} ids and {len(described)} metadata do not match")
         drafts = [
             SemanticMemory.new(scope=scope, id=each, fact=text, metadata=dict(metadata or {}))
             for text, each, metadata in zip(given, known, described, strict=True)
@@ -154,9 +152,7 @@ class MemoryVectorStore(VectorStore):
             ValidationError: No ids are given. To delete everything, use ``forget_scope`` of the memory.
         """
         if ids is None or kwargs:
-            raise ValidationError(
-                "name the ids of the documents to delete; memory.forget_scope(scope) deletes them all"
-            )
+            raise ValidationError("name the ids of the documents to delete; memory.forget_scope(scope) deletes all")
         for fact in self._facts(ids):
             self._memory.forget(fact.id, scope=fact.scope)
         return True
@@ -268,6 +264,8 @@ class MemoryVectorStore(VectorStore):
     def _found(self, query: str, *, k: int, filter: JsonObject | None = None, **options: Any) -> Sequence[Hit]:  # noqa: ANN401
         if "scope" in options:
             raise ConfigurationError("a search cannot name the scope of a MemoryVectorStore: make one for each scope")
+        if isinstance(query, str) and not query.strip():
+            return ()
         return self._memory.retrieve(
             asked_by(self._memory, query) if isinstance(query, str) else query,
             scope=self._scope_of_call(),

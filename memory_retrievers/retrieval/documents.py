@@ -140,7 +140,7 @@ def find_documents(
     token_counter: Callable[[str], int] = estimate_tokens,
     **options: Unpack[SearchOptions],
 ) -> list[MemoryDocument]:
-    """Retrieve the ``k`` best memories of both kinds together, best first.
+    """Retrieve the ``k`` best memories of both kinds together, best first; none for an empty question.
 
     Args:
         memory: Memory to search.
@@ -155,11 +155,13 @@ def find_documents(
         **options: Category, filters and the like; those that are empty are left out.
 
     Raises:
-        ValidationError: ``k`` is below 1, the query is empty, or the scope, the budget or an option is wrong.
+        ValidationError: ``k`` is below 1, or the scope, the budget or an option is wrong.
     """
     room, k = parse_budget(max_tokens), parse_k(k)
     given = SearchOptions(**{name: value for name, value in options.items() if value not in (None, (), False)})  # type: ignore[typeddict-item]
     if isinstance(query, str):  # anything else is refused
+        if not query.strip():
+            return []  # as the retrievers of both frameworks, whose chains go on
         query = asked_by(memory, query)
     result = memory.retrieve(query, scope=scope, episodic_limit=k, semantic_limit=k, limit=k, **given)
     found = documents(result.semantic, result.episodic, query=query, detail=detail, with_scores=with_scores)

@@ -165,9 +165,13 @@ def test_k_of_a_call_wins_over_k_of_the_retriever(memory):
             retriever.invoke("Lyon", k=wrong)
 
 
-def test_an_empty_question_is_refused(memory):
-    with pytest.raises(ValidationError, match="Query cannot be empty"):
-        MemoryRetriever(memory=memory, scope="user/alice").invoke(" ")
+async def test_an_empty_question_finds_nothing_and_ends_no_chain(memory):
+    retriever = MemoryRetriever(memory=memory, scope="user/alice")
+    for empty in ("", " \n"):
+        assert retriever.invoke(empty) == await retriever.ainvoke(empty) == []
+    assert (RunnableLambda(lambda _: "") | retriever | len).invoke("Where is she?") == 0
+    with pytest.raises(ValidationError, match="query must be a string, not NoneType"):
+        retriever.invoke(None)
 
 
 @pytest.mark.parametrize("unknown", [{"top_k": 3}, {"scope": "user/bob"}, {"filter": {}}])
@@ -288,7 +292,7 @@ def test_callbacks_hear_of_a_call_and_traces_do_not_hear_whose_memory_it_was(ret
 def test_callbacks_hear_of_a_failure(retriever):
     recorder = _Recorder()
     with pytest.raises(ValidationError) as caught:
-        retriever.invoke(" ", {**BOB, "callbacks": [recorder]})
+        retriever.invoke("Lyon", {**BOB, "callbacks": [recorder]}, k=0)
     assert recorder.errors == [caught.value]
 
 

@@ -210,13 +210,18 @@ def nested(levels, inner=None):
         lambda store: store.similarity_search("tea", filter=nested(9)),
         lambda store: store.similarity_search("tea", filter={"$and": nested(10_000, [1])}),
         lambda store: store.similarity_search("tea", filter=lambda document: True),
-        lambda store: store.similarity_search(" "),
     ],
 )
 def test_what_breaks_a_rule_is_refused_and_nothing_is_changed(store, bad):
     with pytest.raises(ValidationError):
         bad(store)
     assert sorted(ids(store.similarity_search("tea", k=10))) == ["a", "b", "c"]
+
+
+def test_an_empty_question_finds_no_documents(store):
+    assert (
+        store.similarity_search(" ") == store.max_marginal_relevance_search("") == store.as_retriever().invoke("") == []
+    )
 
 
 def test_only_an_agent_memory_can_be_a_vector_store():

@@ -197,6 +197,11 @@ def test_an_empty_memory_gives_no_nodes(memory):
     assert MemoryRetriever(memory, scope="nobody").retrieve("Lyon") == []
 
 
+async def test_an_empty_question_finds_no_nodes(retriever):
+    for empty in ("", " \n"):
+        assert retriever.retrieve(empty) == await retriever.aretrieve(empty) == []
+
+
 def test_the_embedding_of_a_query_is_ignored(retriever):
     with_embedding = QueryBundle("Where does Alice live?", embedding=[1.0, 2.0])
     assert retriever.retrieve(with_embedding) == retriever.retrieve("Where does Alice live?")
