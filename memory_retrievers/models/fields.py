@@ -123,10 +123,6 @@ def _clamp_to_unit(value: object) -> object:
     return value
 
 
-def _stripped_and_distinct(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(stripped for value in values if (stripped := value.strip())))
-
-
 def _json_only(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     try:
         literal = json.dumps(value, allow_nan=False, ensure_ascii=False)
@@ -182,7 +178,9 @@ ShortText = Annotated[
     AfterValidator(short),
 ]
 NewId = Annotated[ShortText, AfterValidator(without_nul)]  # earlier versions stored others, which stay readable
-DistinctTexts = Annotated[tuple[Text, ...], AfterValidator(_stripped_and_distinct)]
+DistinctTexts = Annotated[
+    tuple[Text, ...], AfterValidator(lambda texts: tuple(dict.fromkeys(filter(None, map(str.strip, texts)))))
+]
 UnitInterval = Annotated[float, BeforeValidator(_clamp_to_unit), Field(ge=0, le=1, allow_inf_nan=False)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_json_only)]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Final, NamedTuple, Protocol, Self, TypeAlias, TypeGuard, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import pydantic
 
@@ -280,7 +280,7 @@ class Message(ValidatedModel, Value):
 
 MessageLike: TypeAlias = Message | Mapping[str, object] | pydantic.BaseModel
 """A message, or one as ``{"role": …, "content": …}``, with a ``timestamp`` if it has one, or in OpenAI's form: a
-mapping, or what a client answers with, such as ``completion.choices[0].message``."""
+mapping, or what a client answers with, such as ``completion.choices[0].message``; or one of LangChain or LlamaIndex."""
 
 PLAIN_ROLES: Final = {"human": "user", "ai": "assistant"}
 _CALLS: Final = frozenset({"tool_calls", "function_call"})
@@ -291,7 +291,7 @@ CHAT_FIELDS: Final = _CALLS | _THOUGHTS | {"name", "tool_call_id", "refusal", "a
 def plain_message(given: object) -> object:
     """Read the roles ``human`` and ``ai`` as ``user`` and ``assistant``; what is no message stays as it is.
 
-    A message of OpenAI's chat API is read as :meth:`Message.from_langchain` reads one; it is None without any text.
+    One of OpenAI's chat API, or of a framework, is read as :meth:`Message.from_langchain` does; None without any text.
 
     >>> plain_message({"role": "human", "content": "Hello"})
     {'role': 'user', 'content': 'Hello'}
@@ -301,8 +301,8 @@ def plain_message(given: object) -> object:
     Raises:
         ValueError: A part of the content is neither text nor an object with a type.
     """
-    if _is_answer(given):
-        given = given.model_dump(include={"role", "content", "timestamp", *CHAT_FIELDS}, warnings=False)
+    if (read := _reader_of(given)) is not None:
+        given = read(given)
     role = given.get("role") if isinstance(given, Mapping) else getattr(given, "role", None)
     plain = PLAIN_ROLES.get(role.strip().lower()) if isinstance(role, str) else None
     if isinstance(given, Mapping):
@@ -310,10 +310,20 @@ def plain_message(given: object) -> object:
     return given.model_copy(update={"role": plain}) if plain is not None and isinstance(given, Message) else given
 
 
-def _is_answer(given: object) -> TypeGuard[pydantic.BaseModel]:
-    """Whether it is what a client of a chat API answers with: told by its fields, each client has its own classes."""
-    fields = type(given).model_fields if isinstance(given, pydantic.BaseModel) else {}
-    return not isinstance(given, Value) and {"role", "content"} <= fields.keys()
+def _reader_of(given: object) -> Callable[[Any], object] | None:
+    """What reads a message of another package, told by its fields: each client and framework has its own classes."""
+    if not isinstance(given, pydantic.BaseModel) or isinstance(given, Value):
+        return None
+    fields = type(given).model_fields.keys()
+    if {"type", "content", "additional_kwargs", "response_metadata"} <= fields:
+        return Message.from_langchain
+    if {"role", "blocks", "additional_kwargs"} <= fields:
+        return Message.from_llama_index
+    return _of_answer if {"role", "content"} <= fields else None
+
+
+def _of_answer(given: pydantic.BaseModel) -> object:
+    return given.model_dump(include={"role", "content", "timestamp", *CHAT_FIELDS}, warnings=False)
 
 
 def _of_chat(given: dict[str, object]) -> dict[str, object] | None:
@@ -362,10 +372,10 @@ def messages_of(given: Iterable[MessageLike], *, name: str = "messages") -> tupl
     """
     listed = tuple(listed_messages(given, name=name, of='{"role": ..., "content": ...}'))
     for place, each in enumerate(listed):
-        if not isinstance(each, Message | Mapping) and not _is_answer(each):
+        if not isinstance(each, Message | Mapping) and _reader_of(each) is None:
             raise ValidationError(
-                f'{name}.{place}: Input should be a Message or {{"role": ..., "content": ...}}, not '
-                f"{type(each).__name__}: convert others by Message.from_langchain or from_llama_index"
+                f'{name}.{place}: Input should be a Message, {{"role": ..., "content": ...}}, or one of LangChain or '
+                f"LlamaIndex, not {type(each).__name__}"
             )
     try:
         return _MESSAGES.validate_python(listed)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 
+import pydantic
 import pytest
 from cases import tried_in_one
 from hypothesis import given
@@ -31,7 +32,7 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.base.llms.types import ChatMessage as LlamaMessage
 
-from memory_retrievers import Message
+from memory_retrievers import EpisodicMemory, Message, ValidationError
 from memory_retrievers.models.messages import messages_of
 
 PIXEL = base64.b64encode(b"not really a picture").decode()
@@ -261,3 +262,31 @@ def test_a_time_of_a_framework_without_a_zone_is_in_utc(value):
     nine = datetime(2026, 3, 1, 9, tzinfo=UTC)
     assert Message.from_langchain(HumanMessage("hello", additional_kwargs={"timestamp": value})).timestamp == nine
     assert Message.from_llama_index(LlamaMessage("hello", additional_kwargs={"timestamp": value})).timestamp == nine
+
+
+def test_messages_of_the_frameworks_go_wherever_ours_do():
+    theirs = [
+        SystemMessage("Be kind."),
+        HumanMessage("I moved to Nantes.", name="Anna", additional_kwargs={"timestamp": "2026-03-01T09:00:00Z"}),
+        AIMessage("", tool_calls=[{"name": "search", "args": {}, "id": "1"}]),
+        ToolMessage("found", tool_call_id="1"),
+        ChatMessage("Noted.", role="ai"),
+        LlamaMessage(role="user", blocks=[TextBlock(text="And you?"), ImageBlock(url="http://localhost/a.png")]),
+        LlamaMessage(role="tool", content="found"),
+        {"role": "assistant", "content": "Here."},
+    ]
+    ours = [("system", "Be kind."), ("Anna", "I moved to Nantes."), ("assistant", "Noted.")]
+    ours += [("user", "And you?\n[image]"), ("assistant", "Here.")]
+    said = messages_of(theirs)
+    assert [(each.role, each.content) for each in said] == ours
+    assert said[1].timestamp == datetime(2026, 3, 1, 9, tzinfo=UTC)
+    assert EpisodicMemory.new(scope="s", summary="A move.", messages=theirs).messages == said
+
+
+def test_a_record_with_some_fields_of_a_framework_is_no_message():
+    class Other(pydantic.BaseModel):
+        content: str = "I moved."
+        response_metadata: dict[str, str] = {}
+
+    with pytest.raises(ValidationError, match=r"messages\.0: Input should be a Message"):
+        messages_of([Other()])

@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 from cases import tried_in_one
+from langchain_core.messages import AIMessage, HumanMessage
 
 from memory_retrievers import AgentMemory, Message, RetrievalSettings
 from memory_retrievers.errors import ConfigurationError, NotFoundError, ValidationError
@@ -177,6 +178,11 @@ def test_a_scope_is_forgotten_with_those_below_it_or_without(memory, remote):
     assert remote.forget_scope(ALICE, include_child_scopes=False) == 4
     assert remote.forget_scope(ALICE) == 1
     assert memory.scopes() == ["user/bob"]
+
+
+def test_messages_of_langchain_are_queued(memory, remote):
+    assert remote.add_messages("c1", [HumanMessage("Hello."), AIMessage(""), AIMessage("Hi.")]).accepted == 2
+    assert [(each.role, each.content) for each in memory.waiting("c1")] == [("user", "Hello."), ("assistant", "Hi.")]
 
 
 def test_errors_are_those_of_the_server(remote):
