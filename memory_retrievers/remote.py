@@ -68,6 +68,9 @@ class RemoteMemory(BaseMemory):
         self._transport = Transport(url, token=token, timeout=timeout, retries=retries)
         self._processing_timeout = processing_timeout
 
+    def __repr__(self) -> str:
+        return f"RemoteMemory({self._transport.url!r})"
+
     def remember_many(
         self,
         drafts: Sequence[Draft | Mapping[str, object]],

@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 import functools
 import pickle
+import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self, TypeAlias, Unpack
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack
 from uuid import uuid4
 
 from memory_retrievers.backends.files import outside, written
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from memory_retrievers.tools.manager import MemoryManager
 
 Opener: TypeAlias = "Callable[[], AgentMemory]"
+SECRET: Final = re.compile(r"\w+://[^@/:]*:[^@/]*@")  # as libpq reads it: it ends at no # and no ?
 _MEM0: Final = {"search": "retrieve", "get_all": "list", "delete": "forget", "delete_all": "forget_scope"} | {
     "add": "add_messages or remember_fact",
     "reset": "forget_scope for each of scopes(), and purge()",
@@ -98,7 +99,7 @@ class AgentMemory(BaseMemory):
         self._adoption_report: AdoptionReport | None = None
         # also when the handle is dropped without being closed, and when the program ends
         self._release = weakref.finalize(self, release, is_dropped=True)
-        self._opened_by: Opener | None = None
+        self._opened_by: functools.partial[Any] | None = None
         self._name = uuid4().hex
 
     def __deepcopy__(self, _memo: object) -> Self:
@@ -106,6 +107,10 @@ class AgentMemory(BaseMemory):
         return self
 
     __copy__ = functools.partialmethod(__deepcopy__, None)
+
+    def __repr__(self) -> str:
+        by = self._opened_by  # None where there is a password
+        return super().__repr__() if by is None else f"{by.func.__qualname__}({str(by.args[0])!r})"
 
     if not TYPE_CHECKING:  # a type checker would take any name for one that is there
 
@@ -124,8 +129,8 @@ class AgentMemory(BaseMemory):
         """
         if self._opened_by is None:
             raise pickle.PicklingError(
-                "only an open memory has an address to be opened at again, and only if AgentMemory.open or connect "
-                "has opened it, without a password in the address"
+                "a memory is pickled by its address, so only while it is open and if AgentMemory.open or connect has "
+                "opened it, without a password in the address: open one where you unpickle"
             )
         _pickled[self._name] = self._opened_by
         return _opened_again, (self._name, self._opened_by)
@@ -231,7 +236,7 @@ class AgentMemory(BaseMemory):
         parts = ResolvedOptions.chosen(options, keyword="sqlite_bm25")
         confined = None if within is None else scopes.parse(within)
         memory = cls(*open_engine(parts, url, read_only=read_only, pool_size=pool_size, within=confined))
-        if "password" not in url and urlsplit(url).password is None:  # a secret does not belong into a pickle
+        if "password" not in url and SECRET.match(url) is None:  # which does not belong into a pickle
             memory._opened_by = functools.partial(
                 cls.connect, url, pool_size=pool_size, within=within, read_only=read_only, **options
             )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Final, NoReturn
 
 import httpx
 import uuid_utils
@@ -112,6 +113,9 @@ class Transport:
     def __deepcopy__(self, _: object) -> Transport:
         """Return itself: a copy would use the same connections without knowing that they are closed."""
         return self
+
+    def __reduce__(self) -> NoReturn:
+        raise pickle.PicklingError("a RemoteMemory has a token and is not pickled: make one where you unpickle")
 
     def close(self) -> None:
         """Close the connections; a second call does nothing."""

@@ -6,8 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from memory_retrievers import AgentMemory, RetrievalSettings
+from memory_retrievers.memory.agent import SECRET
 from memory_retrievers.testing import HashEmbedder
 
 SCOPE = "user/alice"
@@ -57,6 +59,28 @@ def test_what_has_no_address_is_not_pickled():
         pytest.raises(pickle.PicklingError, match=r"AgentMemory\.open or connect has opened it"),
     ):
         pickle.dumps(memory)
+
+
+@pytest.mark.embedded("a directory is opened again")
+def test_its_text_form_is_the_call_that_opens_it(tmp_path):
+    with AgentMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
+        assert repr(memory) == f"AgentMemory.open({str(tmp_path)!r})"
+    assert str(tmp_path) not in repr(memory)  # closed
+
+
+@pytest.mark.parametrize(
+    ("url", "is_secret"),
+    [
+        ("postgresql://ana@db:5432/agents?application_name=a@b", False),
+        ("postgresql://ana:p%23x@db/agents", True),
+        ("postgresql://ana:p#x@db/agents", True),
+        ("postgresql://ana:p?x@db/agents", True),
+        ("postgresql://ana:p[x@db/agents", True),
+    ],
+)
+def test_a_password_is_found_where_the_database_finds_one(url, is_secret):
+    assert ("password" in conninfo_to_dict(url)) is is_secret
+    assert (SECRET.match(url) is not None) is is_secret
 
 
 @pytest.mark.embedded("a directory is opened again")

@@ -3,6 +3,7 @@
 import copy
 import gzip
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -248,6 +249,14 @@ def test_a_deep_copy_is_closed_with_what_it_was_made_from(served, tokens):
     copy.deepcopy(transport).close()
     with pytest.raises(ConfigurationError, match="closed"):
         transport.ask("/recent", {"conversation_id": ALICE})
+
+
+def test_a_pickle_is_refused_with_what_to_do_and_no_text_form_has_the_token():
+    for url, token in (("http://localhost:1/", "a-token-of-mine"), ("http://ana:hush@localhost:1", None)):
+        memory = RemoteMemory(url, token)
+        assert repr(memory) == repr(copy.copy(memory)) == "RemoteMemory('http://localhost:1')"
+        with pytest.raises(pickle.PicklingError, match="make one where you unpickle"):
+            pickle.dumps(memory)
 
 
 def test_the_usual_timeout_is_ten_seconds(served, tokens):
