@@ -124,8 +124,8 @@ def _rows(seen: Diagnosis) -> list[tuple[str, str]]:
     known = ((name.replace("_", " "), value) for name in _SHOWN.split() if (value := getattr(tables, name)) is not None)
     rows += [(name, f"{value:,}" if isinstance(value, int) else value) for name, value in known]
     if tables.projection is not None:
-        fed = "not fed" if not tables.projection else f"fed, {tables.unprojected:,} passages to go"
-        rows.append(("Chroma", fed))
+        behind = f"{tables.unprojected:,} passages behind" if tables.unprojected else "up to date"
+        rows.append(("Chroma", behind if tables.projection else "not used yet"))
     return rows
 
 

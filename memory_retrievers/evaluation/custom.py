@@ -34,6 +34,8 @@ from memory_retrievers.protocols import Embedder
 from memory_retrievers.retrieval.request import MAX_EPISODES
 from memory_retrievers.settings import RetrievalSettings
 
+_ADVICE: Final = 'give each question a line {"scope": "…", "query": "…", "memory_ids": ["…"]}'
+
 
 class _Line(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -72,13 +74,11 @@ def load(path: Path) -> list[Pair]:
         try:
             parsed = _Line.model_validate_json(line)
         except pydantic.ValidationError as error:
-            raise ValidationError(f"line {number}: {ValidationError.from_pydantic(error)}") from error
+            raise ValidationError(f"line {number}: {ValidationError.from_pydantic(error)}: {_ADVICE}") from error
         right = frozenset(parsed.memory_ids)
         pairs.append(Pair(line=number, scope=parsed.scope, query=parsed.query, memory_ids=right))
     if not pairs:
-        raise ValidationError(
-            f'{path} holds no question: give each a line {{"scope": "…", "query": "…", "memory_ids": ["…"]}}'
-        )
+        raise ValidationError(f"{path} holds no question: {_ADVICE}")
     return pairs
 
 

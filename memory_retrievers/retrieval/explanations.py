@@ -99,9 +99,9 @@ class ExplainedMemory:
 
     def _lines(self) -> Iterator[str]:
         near = "not among the candidates" if self.dense_rank is None else f"rank {self.dense_rank}"
-        by_words = "" if self.bm25_rank is None else f", rank {self.bm25_rank}"
+        by_words = "" if self.bm25_rank is None else f"rank {self.bm25_rank}, "
         yield f"  vector similarity: {near}, cosine {self.cosine:.3f}"
-        yield f"  words: {', '.join(self.words) or 'none'}{by_words}"
+        yield f"  BM25: {by_words}words in common: {', '.join(self.words) or 'none'}"
         for stage in self.stages:
             rank = "" if stage.rank is None else f", rank {stage.rank}"
             yield f"  {stage.name}: {stage.score:.4f}{rank}"

@@ -60,6 +60,7 @@ def test_a_store_that_is_well_is_told_so_and_left_as_it_is(store, run, diagnosed
     before = contents(store)
     printed = run("doctor", "--store", store)
     assert "nothing to do" in printed
+    assert "Chroma\tnot used yet" in printed.splitlines()
     assert "HashEmbedder" in printed
     code, seen = diagnosed(store)
     assert (code, seen["ok"], seen["findings"], seen["users"]) == (0, True, [], [])

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -147,6 +148,7 @@ class TestExplainMissing:
         assert output.startswith("It has rank ")
         assert "the best 1 were asked for" in output
         assert "\n  before forgetting: 0." in output
+        assert re.search(r"\n  BM25: (rank \d+, )?words in common: \w", output)
 
     def test_tells_that_a_memory_is_returned(self, missing, last):
         raw = json.loads(missing(last, "prices", "--episodic-limit", 100, "--json", "--profile", "reference"))
