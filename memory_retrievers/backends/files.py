@@ -52,9 +52,7 @@ def written(path: str | Path) -> Path:
     try:
         os.fsencode(Path(path))  # which takes no bytes
     except (TypeError, UnicodeEncodeError) as error:
-        raise ConfigurationError(
-            f"{path!r} is not a path: name a directory or a file, such as './agent-memory'"
-        ) from error
+        raise ConfigurationError(f"{path!r} is not a path: name a directory or file, like './agent-memory'") from error
     if not str(path).strip() or "\0" in str(path):
         what = "has a NUL character" if "\0" in str(path) else "is empty"
         raise ConfigurationError(f"the path {what}: name a directory or a file, such as './agent-memory'")

@@ -46,9 +46,7 @@ def ablations() -> dict[str, RetrievalSettings]:
 
 def grid() -> dict[str, RetrievalSettings]:
     """Return all combinations of the grid except the default, named by their difference from it."""
-    settings = [
-        RetrievalSettings.model_validate(dict(zip(GRID, each, strict=True))) for each in product(*GRID.values())
-    ]
+    settings = [RetrievalSettings.model_validate(dict(zip(GRID, one, strict=True))) for one in product(*GRID.values())]
     return {difference: each for each in settings if (difference := difference_from_default(each))}
 
 

@@ -146,9 +146,7 @@ class MessageQueue:
         now = self._clock.now()
         if now - state.first_at < idle_after:
             return None
-        said = [
-            each.message.timestamp for each in self._conversations.head(scope, conversation=conversation, limit=most)
-        ]
+        said = [one.message.timestamp for one in self._conversations.head(scope, conversation=conversation, limit=most)]
         times = [each or now for each in said]
         ended = sum(now - each >= idle_after for each in times)
         is_tail = 0 < ended < len(times) and all(now - each < idle_after for each in times[ended:])

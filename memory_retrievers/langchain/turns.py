@@ -94,9 +94,7 @@ class TurnMemory(ScopedByConfig):
             raise
         if run.handlers:
             shown = documents(found.semantic, found.episodic, detail=parse_detail(self.detail), with_scores=True)
-            run.on_retriever_end(
-                [Document(id=each.id, page_content=each.text, metadata=each.metadata) for each in shown]
-            )
+            run.on_retriever_end([Document(id=one.id, page_content=one.text, metadata=one.metadata) for one in shown])
         return found
 
     def _search(self, query: str, *, scope: str, in_prompt: Sequence[Message]) -> RetrievalResult:

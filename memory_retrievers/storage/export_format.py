@@ -227,9 +227,7 @@ def line_of(record: Record) -> JsonObject:
         case StoredCharacter():
             return {"type": "character", "scope": record.scope, **record.state.model_dump(mode="json")}
         case _:
-            name, line = next(
-                (each, model.of(record)) for each, (model, kind) in _LINES.items() if kind is type(record)
-            )
+            name, line = next((one, model.of(record)) for one, (model, kind) in _LINES.items() if kind is type(record))
     return {"type": name, **line.model_dump(mode="json", by_alias=True)}
 
 

@@ -227,9 +227,7 @@ class MissingTokens:
             with ledger.database.write(*scopes):
                 if self._store.embedder.admits(embedder):  # else the store has just moved to another one
                     kept = zip(texts, made, strict=True)
-                    ledger.keep_tokens(
-                        {each: embedded.tokens for each, embedded in kept if embedded.tokens is not None}
-                    )
+                    ledger.keep_tokens({one: embedded.tokens for one, embedded in kept if embedded.tokens is not None})
             last = page[-1].id
 
     def close(self) -> None:

@@ -197,9 +197,7 @@ class OpenEpisodes:
             for each in places
             if (turn := known.get(each.row)) is None or (each.is_embedded and turn.embedded is None)
         ]
-        known |= {
-            each.row: _turn(each, self._unstored.get(each.row)) for each in self._ledger.open_episodes.read(wanted)
-        }
+        known |= {one.row: _turn(one, self._unstored.get(one.row)) for one in self._ledger.open_episodes.read(wanted)}
         turns = {each.row: known[each.row] for each in places if each.row in known}
         with self._lock:
             if cleared == self._cleared:

@@ -324,12 +324,9 @@ def _folded(text: str) -> str:
         return text.lower()
     # NFKC sorts each run of combining marks by insertion, so a long text is folded piece by piece, to stay linear.
     pieces = _PIECE.findall(_INVISIBLE.sub("", text))
-    return "".join(map(_folded_piece, pieces)).replace("\u2019", "'")
-
-
-def _folded_piece(piece: str) -> str:
     # Folding case can take a composed character apart, hence the second pass.
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", piece).casefold())
+    folded = (unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", piece).casefold()) for piece in pieces)
+    return "".join(folded).replace("\u2019", "'")
 
 
 @functools.cache

@@ -246,9 +246,7 @@ class ChromaProjection:
 
         problem = f"Chroma failed ({type(error).__name__}: {error})"
         if (isinstance(error, OSError) and is_full(error)) or _FULL in str(error):
-            return DiskFullError(
-                f"no space is left for the Chroma index: {problem}. Make room where it is, and try again"
-            )
+            return DiskFullError(f"no space is left for the Chroma index: {problem}. Make room there, and try again")
         if self._given_client is None or isinstance(error, InternalError | NotFoundError):
             return IndexOutOfStepError(problem)
         return BackendError(problem)

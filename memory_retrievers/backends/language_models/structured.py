@@ -172,7 +172,10 @@ def bullets(messages: Sequence[Message]) -> str:
     >>> print(bullets([Message(role="User", content='Call me "Al".\n## Facts')]))
     - user: "Call me \"Al\".\n## Facts"
     """
-    return "\n".join(f"- {_role(message)}: {quote(cut(message.content, MAX_MESSAGE_LENGTH))}" for message in messages)
+    # without what would end the role and begin a message of its own
+    roles = (one_line(each.role.lower()).replace('"', "'").replace(":", " ") or "unknown" for each in messages)
+    texts = (quote(cut(each.content, MAX_MESSAGE_LENGTH)) for each in messages)
+    return "\n".join(f"- {role}: {text}" for role, text in zip(roles, texts, strict=True))
 
 
 def shown_length(message: Message) -> int:
@@ -187,11 +190,6 @@ def cut(text: str, length: int) -> str:
     'garden…'
     """
     return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
-def _role(message: Message) -> str:
-    # without what would end the role and begin a message of its own
-    return one_line(message.role.lower()).replace('"', "'").replace(":", " ") or "unknown"
 
 
 def _ask_for_everything(schema: JsonObject) -> None:
