@@ -22,7 +22,7 @@ from memory_retrievers.settings import Checked
 from memory_retrievers.window.state import Doctor, Window
 
 if TYPE_CHECKING:
-    from memory_retrievers.storage.diagnosis import Diagnosis, Finding, User
+    from memory_retrievers.storage.diagnosis import User
 
 MOST_SCOPES: Final = 100  # scopes in a page of the tree
 MOST_CHANGES: Final = 200  # memories that a comparison of two moments reads
@@ -256,6 +256,8 @@ def _diagnosed(doctor: Doctor) -> JsonObject:
     if seen is None:
         return _only("note", "the store is being checked", "look again in a moment")
     tables = seen.tables
+    level = "error" if seen.damage or seen.schema > seen.known_schema else "warning"
+    findings = [{"level": level, "what": each.what, "advice": each.remedy} for each in seen.findings]
     index: JsonObject = {"backend": seen.backend, "schema": seen.schema, "known schema": seen.known_schema}
     if tables is not None:
         index |= {
@@ -267,7 +269,7 @@ def _diagnosed(doctor: Doctor) -> JsonObject:
             "re-embedded passages": tables.reembedded,
         }
     return {
-        "findings": [_finding(each, seen) for each in seen.findings] or [_NOTHING_WRONG],
+        "findings": findings or [_NOTHING_WRONG],
         "sizes": [{"name": name, "bytes": size} for name, size in seen.bytes.items()],
         "processes": [_process(user) for user in seen.users],
         "index": {name: value for name, value in index.items() if value is not None},
@@ -276,11 +278,6 @@ def _diagnosed(doctor: Doctor) -> JsonObject:
 
 def _only(level: str, what: str, advice: str) -> JsonObject:
     return {"findings": [{"level": level, "what": what, "advice": advice}], "sizes": [], "processes": [], "index": {}}
-
-
-def _finding(finding: Finding, seen: Diagnosis) -> JsonObject:
-    is_serious = bool(seen.damage) or seen.schema > seen.known_schema
-    return {"level": "error" if is_serious else "warning", "what": finding.what, "advice": finding.remedy}
 
 
 def _process(user: User) -> JsonObject:
