@@ -175,11 +175,10 @@ def measure(
 
 
 def _ask(memory: AgentMemory, conversation: Conversation, question: Question, *, tokens: TokenCounter | None) -> Answer:
-    # 1. The question as an agent asks it, for the time it takes.
+    # As an agent asks it, for the time it takes.
     started = time.perf_counter()
     memory.retrieve(question.text, scope=conversation.scope, record=False)
     seconds = time.perf_counter() - started
-    # 2. The whole ranking.
     result = memory.retrieve(
         question.text, scope=conversation.scope, episodic_limit=ALL_EPISODES, semantic_limit=0, record=False
     )

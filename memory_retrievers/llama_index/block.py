@@ -185,11 +185,10 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
         if len(others) == len(chat.memory_blocks):
             raise ConfigurationError(f"block {self.name!r} is not part of this Memory: flush one that it was given to")
         scope = scope_of(self.scope)
-        # 1. hand on the queue: to the end, also where nobody waits for it any more, so that no message goes twice
+        # hand on the queue: to the end, also where nobody waits for it any more, so that no message goes twice
         await asyncio.shield(self._handed_on(chat, others, scope))
         self._recall.forget((scope, chat.session_id))  # the same question is the first of a new chat from now on
         self._scenes.forget((scope, chat.session_id))
-        # 2. make memories
         return await asyncio.to_thread(self.memory.flush, scope, chat.session_id)
 
     async def _handed_on(self, chat: ChatMemory, others: Sequence[BaseMemoryBlock[Any]], scope: str) -> None:

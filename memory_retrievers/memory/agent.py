@@ -336,7 +336,7 @@ class AgentMemory(BaseMemory):
         from memory_retrievers.storage.chroma_sync import adopt, rows
         from memory_retrievers.storage.chroma_sync import collection as source
 
-        # 1. nothing is made before all this is sure
+        # nothing is made before all this is sure
         found = source.collection_in(collection)
         source.check_collection(found, writable=write_through)
         adopted = rows.Adoption.chosen(
@@ -354,9 +354,7 @@ class AgentMemory(BaseMemory):
         parts = ResolvedOptions.chosen(options, keyword=engine, shared_group=shared_group)
         require_category(adopted.category, parts.ingestion.categories)
         rows.check_embedder(found, adopted, parts.embedder.embed_documents)
-        # 2. open the store
         memory = cls(*open_engine(parts, path))
-        # 3. fill it
         try:
             adopted.refuse_other(adopted.noted(memory._store.ledger))
             adopted.note(memory._store.ledger)
@@ -1025,22 +1023,19 @@ class AgentMemory(BaseMemory):
             ValidationError: An argument breaks a rule.
             EmbeddingError: The embedder failed.
         """
-        # 1. what is asked
         parsed, length = scopes.parse(scope), parse_limit("chat_length", chat_length)
         room, there, viewers = parse_limit("budget", budget), _names("present", present), _names("pov", pov)
         with in_our_words("settings"):
             rules = SceneSettings.model_validate({} if settings is None else settings)
-        # 2. what happened, as far as it is known to whoever looks on, who neither know what others feel since then
+        # what happened, as far as it is known to whoever looks on, who neither know what others feel since then
         scenes = self._store.ledger.scenes(parsed, now=self._store.now())
         known = known_to(viewers, scenes, characters=self._store.ledger.characters.all(parsed))
         episodes = known or scenes  # a story without a past helps nobody
         states = self.characters(parsed, pov=viewers)
-        # 3. what of it matters now
         scores = None
         if query is not None and (not isinstance(query, str) or query.strip()):
             query = parse_query(query, most=self._engine.retriever.query_characters)
             scores = relevance(self._store, episodes, scope=parsed, query=query, chat_length=length)
-        # 4. render
         return scene_block(
             episodes,
             chat_length=length,

@@ -179,7 +179,7 @@ def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArgument
     manager = context.manager
     _check_size(arguments.items, name="items", most=manager.settings.batch_max_size)
     batch: Batch[_Done] = Batch(on_error=arguments.on_error)
-    # 1. check every item before anything is embedded
+    # check every item before anything is embedded
     model = StoreItem if context.allow_scopes else _ITEMS_WITHOUT_SCOPE
 
     def read(element: object) -> tuple[StoreItem, SemanticDraft]:
@@ -187,12 +187,10 @@ def memory_batch_store(context: ToolContext, arguments: MemoryBatchStoreArgument
         return item, draft_of(context, item)
 
     wanted = [_Wanted(place, item, draft) for place, (item, draft) in batch.each(arguments.items, read)]
-    # 2. store
     with batch.kept(nullcontext()):
         manager.prepare([each.draft for each in wanted])
     with batch.kept(manager.transaction(*{each.draft.scope for each in wanted})):
         _put(context, wanted, batch)
-    # 3. answer
     return _stored(context, batch)
 
 

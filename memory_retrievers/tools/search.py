@@ -155,11 +155,8 @@ class MemorySearchArguments(ManagementArguments):
 
 def memory_search(context: ToolContext, arguments: MemorySearchArguments) -> Answer:
     """The memories that answer a query, best first (specification §3.4, §4.4); each counts as handed out."""
-    # 1. find
     found = _find(context, arguments)
-    # 2. count them as handed out
     accessed = context.manager.importance.access([hit.memory for hit in found], how=AuditType.SEARCH)
-    # 3. answer
     return _response(context, arguments, found, {memory.key: memory for memory in accessed})
 
 

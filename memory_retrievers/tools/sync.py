@@ -100,10 +100,9 @@ def memory_sync(context: ToolContext, arguments: SyncArguments) -> Answer:
 
 
 def _export(context: ToolContext, arguments: SyncArguments) -> Answer:
-    # 1. everything that can be refused is refused before anything is written
+    # everything that can be refused is refused before anything is written
     home = context.sync_directory
     path = None if arguments.file_path is None else confined(home, arguments.file_path)
-    # 2. the document, as text
     kinds = arguments.kind or SyncKinds.FACTS
     document, left_out = _document(
         context, scope=arguments.scope, kinds=kinds, with_associations=arguments.include_associations
@@ -113,7 +112,6 @@ def _export(context: ToolContext, arguments: SyncArguments) -> Answer:
         raise _export_too_large()
     if arguments.compression:
         text = pack(text)
-    # 3. into the file, or into the answer
     size = len(text.encode())
     if path is not None and home is not None:
         written = f"{COMMENT}\n{text}\n" if arguments.compression else text

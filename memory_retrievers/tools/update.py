@@ -207,7 +207,6 @@ def memory_consolidate(context: ToolContext, arguments: MemoryConsolidateArgumen
         NotImplementedError: The strategy needs a language model.
     """
     manager = context.manager
-    # 1. check
     _check_strategy(arguments.summary_strategy)
     ids = _checked_ids(context, arguments.memory_ids)
     check_limits(manager.settings, tags=arguments.tags, metadata=arguments.metadata)
@@ -216,12 +215,10 @@ def memory_consolidate(context: ToolContext, arguments: MemoryConsolidateArgumen
     ) as originals:
         draft = _merged(context, arguments, originals)
         check_limits(manager.settings, tags=draft.tags, metadata=draft.metadata)
-        # 2. the originals go first: what is removed also leaves what was made of it before
+        # the originals go first: what is removed also leaves what was made of it before
         if not arguments.preserve_originals:
             manager.delete(originals)
-        # 3. store
         (memory,) = manager.add([draft])
-    # 4. answer
     return _response(context, arguments, memory, originals)
 
 

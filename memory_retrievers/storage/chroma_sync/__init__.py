@@ -291,15 +291,14 @@ class WriteThrough:
                 self._write(changes)
 
     def _write(self, changes: Unwritten) -> None:
-        # 1. what is gone, so that its ids are free again
+        # what is gone, so that its ids are free again
         if changes.gone:
             with source.reached(self._collection):
                 self._collection.delete(ids=list(changes.gone))
-        # 2. what is new or changed, under ids that are noted as ours before anything is written there
+        # what is new or changed, under ids that are noted as ours before anything is written there
         memories = self._store.ledger.load(changes.memories)
         if vectors := self._vectors(memories):
             self._upsert({row: memories[row] for row in vectors}, vectors)
-        # 3. done
         self._rows.settle(last=changes.last)
 
     def _upsert(self, memories: dict[int, AnyMemory], vectors: dict[int, Vector]) -> None:

@@ -57,12 +57,10 @@ class Importance:
             return list(memories)
         now = self.store.now()
         with self.transaction(*{memory.scope for memory in memories}):
-            # 1. as they are now: somebody else may have counted meanwhile
+            # as they are now: somebody else may have counted meanwhile
             there = self.store.ledger.read({memory.key for memory in memories})
             present = [there[memory.key] for memory in memories if memory.key in there]
-            # 2. counted
             accessed = [self._accessed(each, now) for each in present]
-            # 3. written and noted
             self.store.ledger.management.write_use(accessed)
             entries = [
                 _entry(AuditType(how), old=before.importance, memory=after, at=now)

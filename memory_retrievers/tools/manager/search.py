@@ -56,19 +56,17 @@ def search(
         vector: The unit vector to compare with, shape (d,), if one is stored; None embeds the query.
         retrieval: How open episodes are searched; None searches what is stored alone.
     """
-    # 1. what each list finds, filtered before ranking
+    # what each list finds, filtered before ranking
     now, seen = store.now(), request.filter
     if retrieval is not None and request.mode is not SearchMode.KEYWORD:
         places = store.ledger.open_episodes.places(seen.scope, include_child_scopes=seen.include_child_scopes)
         store.open_episodes.prepare([place.row for place in places if not place.is_embedded])
     lists = _lists(store, request, now, vector=vector, shows_open=retrieval)
-    # 2. relevance
     is_cosine = settings.similarity == "cosine"
     similar = {row: min(1.0, max(0.0, each if is_cosine else (1 + each) / 2)) for row, each in lists.cosines.items()}
     relevance = relevance_of(lists, request, similar, settings)
     floor = 0.0 if request.mode is SearchMode.KEYWORD else request.min_similarity
     kept = [row for row in relevance if similar.get(row, 0.0) >= floor]
-    # 3. the memories themselves
     memories = {**store.ledger.load([row for row in kept if row > 0]), **lists.open}
     found = [
         FoundMemory(
@@ -84,7 +82,6 @@ def search(
         # whatever an index returns, nothing of another scope gets out
         and (memory.scope == seen.scope or (seen.include_child_scopes and scopes.is_within(seen.scope, memory.scope)))
     ]
-    # 4. sorted, then cut
     return _sorted(found, request.sort_by)[: request.top_k]
 
 
