@@ -329,15 +329,8 @@ def rounded(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def laid_out(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> Layout:
     """Layout of m passages in the order of their memories: columns of shape (m,)."""
-    return Layout(
-        passages=columns["ids"],
-        memories=columns["memories"],
-        places=columns["places"],
-        speakers=columns["speakers"],
-        tells_time=columns["tells_time"].view(np.bool_),
-        began=columns["began"],
-        names=names,
-    )
+    passages, memories, places, speakers, tells_time, began = (columns[name] for name in _LAID_OUT)
+    return Layout(passages, memories, places, speakers, tells_time.view(np.bool_), began, names)
 
 
 def _all_until(columns: Mapping[str, NDArray[Any]]) -> int:

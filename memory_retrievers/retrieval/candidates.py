@@ -71,7 +71,7 @@ class QuestionTokens:
     read: ReadTokens  # reads the tokens of passages
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # a frozen one sets its fields one by one
 class Candidates:
     """Candidate passages as parallel arrays; messages of one episode are adjacent, in the order they were said."""
 
@@ -113,8 +113,7 @@ class Candidates:
         known = self.layout.made.get(name)
         if known is None or known[0] is not self.lengths:
             known = self.layout.made[name] = self.lengths, make()
-        made: MadeT = known[1]
-        return made
+        return known[1]
 
     def span(self, memory: int) -> tuple[int, int]:
         """The first passage of a memory, and the one behind its last."""
@@ -128,9 +127,8 @@ class Candidates:
     @cached_property
     def idf(self) -> Floats:
         """Inverse document frequency of each term as in Lucene, as if half a passage had what none has; shape (t,)."""
-        frequencies, passages = np.maximum(self.frequencies, 0.5), self.statistics.passages
-        weights: Floats = np.log1p((passages - frequencies + 0.5) / (frequencies + 0.5))
-        return weights
+        with_it = np.maximum(self.frequencies, 0.5) + 0.5
+        return np.log1p((self.statistics.passages + 1 - with_it) / with_it)
 
 
 def read_candidates(
@@ -165,11 +163,8 @@ def _arrays(
         return None
     memories: list[int] | None = None
     if not _are_all_scored(store, selection, seen, limit=settings.exact_limit):
-        with observer_of_stages.get()(DENSE):
-            near = store.dense.search(vector, selection, limit=depth).memories
-        with observer_of_stages.get()(BM25):
-            fitting = store.keyword.search(question.terms, selection, limit=depth).memories
-        memories = list(dict.fromkeys([*near, *fitting]))
+        lists = _ranked_lists(store, selection, vector=vector, terms=question.terms, depth=depth)
+        memories = list(dict.fromkeys([*lists.dense, *lists.bm25]))
     statistics = plan.statistics.get(kind)
     if seen is not None and memories is None:
         return _candidates(*seen, question, vector=vector, statistics=statistics, is_whole=True)

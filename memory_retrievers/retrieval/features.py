@@ -55,7 +55,9 @@ def at_rank(scores: Floats, rank: int) -> float:
     Of many only blocks whose best is among the best are sorted: numpy's ``partition`` is slow where many are equal.
     """
     if len(scores) <= _SORTED:
-        return float(np.sort(scores)[-rank])
+        ascending = scores.copy()
+        ascending.sort()
+        return float(ascending[-rank])
     whole = len(scores) // _AMONG * _AMONG
     tops = np.concatenate([scores[:whole].reshape(-1, _AMONG).max(axis=1), scores[whole:]])
     if rank > len(tops):
@@ -103,7 +105,8 @@ def _bm25_of_joined(
 
 def idf(frequencies: Floats, total: int) -> Floats:
     """Inverse document frequency of terms as in Lucene; 0 for a term that is in no text; shape (t,) in and out."""
-    return np.log1p((total - frequencies + 0.5) / (frequencies + 0.5)) * (frequencies > 0)
+    with_it = frequencies + 0.5
+    return np.log1p((total + 1 - with_it) / with_it) * (frequencies > 0)
 
 
 def score_bm25(
@@ -143,7 +146,7 @@ def weighed_sum(weights: Floats, rows: Floats) -> Floats:
     terms, columns = rows.shape
     width = max(_BLOCK // max(terms, 1) // _ALIGNED, 1) * _ALIGNED
     if columns < width:
-        return np.dot(weights, rows)  # type: ignore[no-any-return]
+        return weights.dot(rows)  # type: ignore[no-any-return]
     scores, whole = np.empty(columns), columns // width * width
     blocks = rows[:, :whole].reshape(terms, whole // width, width).swapaxes(0, 1)
     np.matmul(weights, blocks, out=scores[:whole].reshape(-1, width))
@@ -361,8 +364,7 @@ def _best_first(groups: NDArray[np.int64], fused: Floats) -> Floats:
     """The values of each memory's passages, best first; scores are at most 1, so one plain sort keeps them together."""
     keys = groups - fused / 2
     keys.sort()
-    best_first: Floats = (groups - keys) * 2
-    return best_first
+    return (groups - keys) * 2
 
 
 BOOSTS: Final[Mapping[str, Callable[[FusedLists], Floats | None]]] = {

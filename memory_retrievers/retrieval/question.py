@@ -284,7 +284,7 @@ def without_common(text: str, common: frozenset[str]) -> str:
 
     Stop words stay, since they hold the sentence together; a question of nothing but common words stays whole.
     """
-    bare = {word: _CONTRACTED.sub("", _bare(word)) for word in text.split()}
+    bare = {word: said if (said := _bare(word)).isalnum() else _CONTRACTED.sub("", said) for word in text.split()}
     terms = {word: analyze(word) for word, said in bare.items() if said and said not in STOP_WORDS}
     kept = [word for word in text.split() if not (terms.get(word) and common.issuperset(terms[word]))]
     return " ".join(kept) if not terms.keys().isdisjoint(kept) else text

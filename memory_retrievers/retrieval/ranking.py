@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _LEAST_KIND_WEIGHT: Final = 0.05  # least score of the best memory of a kind, however far it is from the query
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Scored:
     """Candidates with a score for every passage; memories are indexed from 0, in the order of the candidates."""
 
@@ -132,7 +132,7 @@ def _lists(candidates: Candidates, bm25: Floats, settings: RetrievalSettings) ->
         yield "window_bm25", (1 - dense) * window * min_max(features.window_bm25(candidates, settings), floor=0.0)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class RankingByScore:
     """Ranking by the sum of scaled lists and boosts; a memory takes its best passage, and sums of 0 are left out.
 
@@ -321,9 +321,8 @@ def _forget(
         return [Ranked(row, score) for row, score in islice(fused.leading(limit, share=1.0).items(), limit)]
     # Forgetting takes at most this share of a score: what is below that of the last of the best cannot pass it.
     scores = fused.leading(limit, share=1 - decay_weight)
-    retrievability = _retrievabilities(
-        ledger.forgetting_states(list(scores)), now=plan.selections[kind].now, settings=settings
-    )
+    states = ledger.forgetting_states(list(scores))
+    retrievability = _retrievabilities(states, now=plan.selections[kind].now, settings=settings)
     return _apply_decay(scores, retrievability=retrievability, decay_weight=decay_weight, limit=limit)
 
 

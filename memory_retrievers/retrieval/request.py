@@ -332,8 +332,7 @@ class RetrievalPlan(NamedTuple):
     def with_open(self, episodes: TermStatistics, *, settings: RetrievalSettings) -> RetrievalPlan:
         """The plan if these are the statistics of all episodes, open ones included: what is common counts them."""
         known = {**self.statistics, Kind.EPISODIC: episodes}
-        text, share = self.question.text, settings.common_share
-        return self._replace(embedded=_without_common(text, known.values(), share=share))
+        return self._replace(embedded=_without_common(self.question.text, known.values(), share=settings.common_share))
 
 
 def _without_common(text: str, statistics: Collection[TermStatistics], *, share: float) -> str:

@@ -291,6 +291,12 @@ def _loading(dialect: Dialect) -> str:
     return f"{memory_query(dialect, first='m.row, ')} WHERE {dialect.among('m.row', ':ids')}"
 
 
+@functools.cache
+def _reading_states(dialect: Dialect) -> str:
+    return f"""SELECT row, stability, last_reviewed_at FROM memories
+        WHERE {dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb"""
+
+
 def load(connection: Connection, rows: Sequence[int]) -> dict[int, AnyMemory]:
     """Read the memories of the given rows that exist."""
     dialect = connection.dialect
@@ -309,11 +315,7 @@ class StoredRows(Part):
     def forgetting_states(self, rows: Sequence[int]) -> dict[int, ForgettingState]:
         """Read the forgetting states of the given rows that are episodes and fade."""
         with self.database.read() as connection:
-            found = connection.execute(
-                f"""SELECT row, stability, last_reviewed_at FROM memories
-                WHERE {self.dialect.among("row", ":ids")} AND kind = 'episodic' AND NOT is_flashbulb""",
-                {"ids": self.dialect.listed(rows)},
-            ).fetchall()
+            found = connection.execute(_reading_states(self.dialect), {"ids": self.dialect.listed(rows)}).fetchall()
         return {row: ForgettingState(stability, reviewed) for row, stability, reviewed in found}
 
     def notes(self) -> dict[str, str]:

@@ -87,6 +87,11 @@ class _Entry:
         self.used = time.monotonic()
 
 
+class _OfThread(threading.local):
+    turn: threading.Lock | threading.Semaphore | None = None  # the one that a thread has
+    is_comparing = False  # whether it reads for a write
+
+
 class Snapshots:
     """LRU cache of the snapshots of scopes, bounded by the bytes that all may take together.
 
@@ -105,7 +110,7 @@ class Snapshots:
         self.takes_turns = passages.database.answers_at_once
         self.forgetting: list[Callable[[], None]] = [forget_words]
         self._narrow, self._wide = threading.Lock(), threading.Semaphore(_CORES)
-        self._local = threading.local()
+        self._local = _OfThread()
         self._lock = threading.Lock()
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
         self._size = 0
@@ -200,7 +205,7 @@ class Snapshots:
         """
         turns = self._wide if passages is None or passages >= _WIDE else self._narrow
         is_free = not self.takes_turns or self._passages.database.is_writing  # others wait for this thread
-        if is_free or getattr(self._local, "turn", None) or not turns.acquire(timeout=_PATIENCE):
+        if is_free or self._local.turn or not turns.acquire(timeout=_PATIENCE):
             yield
             return
         self._local.turn = turns
@@ -215,7 +220,8 @@ class Snapshots:
         return max([len(each.snapshot) for each in entries if each is not None], default=None)
 
     def _give_up_turn(self) -> None:
-        if (turns := vars(self._local).pop("turn", None)) is not None:
+        if (turns := self._local.turn) is not None:
+            self._local.turn = None
             turns.release()
 
     def seen(self, selection: Selection) -> tuple[ScopeSnapshot, NDArray[np.bool_]] | None:
@@ -347,7 +353,7 @@ class Snapshots:
                 return None
             self._entries.move_to_end(key)
             entry.used = time.monotonic()
-            entry.is_searched |= not getattr(self._local, "is_comparing", False)
+            entry.is_searched |= not self._local.is_comparing
             return entry
 
     def _shown(self, entry: _Entry, versions: _Versions) -> ScopeSnapshot | None:

@@ -52,7 +52,8 @@ class Database(sql.Database):
         self._access = access
         self._writing = threading.RLock()
         self._writer_thread: int | None = None
-        self._pool_lock = threading.Condition()
+        self._pool_lock = threading.RLock()
+        self._pool_is_free = threading.Condition(self._pool_lock)
         self._idle: list[Connection] = []
         self._in_use = 0
         self._last_passage = 0
@@ -278,7 +279,7 @@ class Database(sql.Database):
             self._pool_lock.release()
             self._writing.release()
 
-        is_idle = self._writer_thread is None and self._pool_lock.wait_for(lambda: not self._in_use, FORK_PAUSE)
+        is_idle = self._writer_thread is None and self._pool_is_free.wait_for(lambda: not self._in_use, FORK_PAUSE)
         if not is_idle:
             go_on()
             return None
@@ -345,7 +346,7 @@ class Database(sql.Database):
     def _no_longer_used(self, connection: Connection | None) -> None:
         with self._pool_lock:
             self._in_use -= 1
-            self._pool_lock.notify_all()
+            self._pool_is_free.notify_all()
             if connection is not None and not self._closed:
                 self._idle.append(connection)
                 return
