@@ -267,7 +267,7 @@ class AgentMemory(BaseMemory):
                 not see what is imported, since it was stored once already.
 
         Raises:
-            ValidationError: The file is not an export, or not complete; the message names the line.
+            ValidationError: The file is not an export, was damaged or edited since, or is not complete.
             ConfigurationError: The file cannot be read, a newer version wrote it, or the directory is not empty.
             EmbeddingMismatchError: The vectors are from another embedder.
         """
@@ -1150,8 +1150,8 @@ class AgentMemory(BaseMemory):
     ) -> int:
         """Write all memories, their vectors, queued messages and reviews to a new file, losing nothing.
 
-        The file has JSON lines, shows the store at one moment, and appears under its name only when it is complete.
-        :meth:`import_` reads it.
+        The file has JSON lines, a checksum last, shows the store at one moment, and appears under its name only when
+        it is complete. :meth:`import_` reads it.
 
         Args:
             path: The file; it must not exist yet.

@@ -6,12 +6,14 @@ lines.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import pydantic
 
@@ -46,7 +48,9 @@ PAGE_BYTES: Final = 16 * 2**20
 LARGEST_LINE: Final = 256 * 2**20
 """Bytes: a long episode with the vectors of its messages is one line, and so was all that waits in a scope."""
 
-_MAX_HEADER: Final = 1_000_000  # bytes; a first line that is longer belongs to another kind of file
+Page: TypeAlias = list[tuple[int, bytes]]  # lines, with their numbers
+
+_MAX_END: Final = 1_000_000  # bytes; a first or last line that is longer belongs to another kind of file
 
 
 def export(
@@ -74,17 +78,18 @@ def export(
     with new_file(target, access) as file, ledger.contents(scope) as contents, closing(contents.records()) as records:
         if not incomplete:
             require_moved(contents.notes)
-        header = export_format.header_of(contents)
-        file.write(export_format.encode(header.model_dump(mode="json")))
+        header, total = export_format.header_of(contents), contents.counts["memories"]
+        digest = hashlib.sha256(line := export_format.encode(header.model_dump(mode="json")))
+        file.write(line)
         for number, record in enumerate(records, start=1):
             if isinstance(record, StoredMemory):
                 export_format.require_whole(record, header)
-            file.write(export_format.encode(export_format.line_of(record)))
-            if progress is not None and (
-                number == header.memories or (number % PAGE == 0 and number < header.memories)
-            ):
-                progress(number, header.memories)
-    return header.memories
+            digest.update(line := export_format.encode(export_format.line_of(record)))
+            file.write(line)
+            if progress is not None and (number == total or (number % PAGE == 0 and number < total)):
+                progress(number, total)
+        file.write(export_format.CHECKSUM % digest.hexdigest().encode())
+    return total
 
 
 def require_moved(notes: Mapping[str, str]) -> None:
@@ -109,17 +114,12 @@ def require_importable(record: Record, header: Header) -> None:
 
 def name_of(record: Record) -> str:
     """Return the name of a record in messages."""
+    one = _TYPES[type(record)].one
     match record:
-        case StoredMemory(memory=memory):
-            return f"memory {memory.id!r} in scope {memory.scope!r}"
-        case FactVersion(scope=scope, id=its_id):
-            return f"a former version of memory {its_id!r} in scope {scope!r}"
-        case Association(source=memory):
-            return f"an association of memory {memory.id!r} in scope {memory.scope!r}"
-        case AuditEntry(memory=memory):
-            return f"an audit entry of memory {memory.id!r} in scope {memory.scope!r}"
+        case StoredMemory(memory=key) | Association(source=key) | AuditEntry(memory=key) | (FactVersion() as key):
+            return f"{one}memory {key.id!r} in scope {key.scope!r}"
         case _:
-            return f"{_TYPES[type(record)].one} in scope {record.scope!r}"
+            return f"{one} in scope {record.scope!r}"
 
 
 def import_(
@@ -140,29 +140,47 @@ def import_(
         access: The modes of the directories that are made.
 
     Raises:
-        ValidationError: The file is not one that :func:`export` wrote, or not whole; the message names the line.
+        ValidationError: The file is not one that :func:`export` wrote, was changed since, or is not whole.
         DiskFullError: There is no space left for the store.
     """
     with _opened(source) as file:
-        first = _read_line(source, file, _MAX_HEADER)
+        checksum = _checksum(source, file)
+        first = _read(source, file.readline, _MAX_END)
         with _line(source, 1):
             header = export_format.parse_header(first)
-        with new_directory(into, becoming="a store", access=access) as directory:
-            store = build(directory)
-            try:
-                with _line(source, 1):
-                    if notes := header.notes():
-                        store.ledger.write_notes(notes)
-                        store.embedder.current()  # raises if it is another one
-                _take_in(store, source, file, header, progress)
-            finally:
-                store.close()
+        with new_directory(into, becoming="a store", access=access) as place, closing(build(place)) as store:
+            with _line(source, 1):
+                if notes := header.notes():
+                    store.ledger.write_notes(notes)
+                    store.embedder.current()  # raises if it is another one
+            _take_in(store, source, _pages(source, file, checksum), header, progress)
 
 
-def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, progress: Progress | None) -> None:
-    numbered = enumerate(_lines(source, file), start=2)
+def _checksum(source: Path, file: IO[bytes]) -> bytes:
+    """Return the last line if it tells the checksum of all others; empty if there is none, as in formats up to 7."""
+    size = os.fstat(file.fileno()).st_size
+    file.seek(max(0, size - _MAX_END))
+    _, mark, rest = _read(source, file.read, _MAX_END).rpartition(b"\n" + export_format.CHECKSUM.split(b"%")[0])
+    file.seek(0)
+    if not mark:
+        return b""
+    digest, last = hashlib.sha256(), mark[1:] + rest
+    for start in range(0, end := size - len(last), _MAX_END):
+        digest.update(_read(source, file.read, min(_MAX_END, end - start)))
+    if last != export_format.CHECKSUM % digest.hexdigest().encode():
+        raise ValidationError(
+            f"{source} is damaged, or was edited: the checksum in its last line is that of another text. Nothing was "
+            "imported. Take another copy, or export again; if you have edited it on purpose, delete its last line"
+        )
+    file.seek(0)
+    return last
+
+
+def _take_in(
+    store: MemoryStore, source: Path, pages: Iterator[Page], header: Header, progress: Progress | None
+) -> None:
     taken: Counter[str] = Counter()
-    while page := list(_page(numbered)):
+    for page in pages:
         before = taken["memories"]
         with store.transaction():
             for number, text in page:
@@ -183,33 +201,30 @@ def _take_in(store: MemoryStore, source: Path, file: IO[bytes], header: Header, 
         )
 
 
-def _page(numbered: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Read the next lines, up to the number stored together and at most one beyond the size held in memory."""
-    held = 0
-    for number, text in itertools.islice(numbered, PAGE):
-        yield number, text
-        held += len(text)
-        if held >= PAGE_BYTES:
-            return
-
-
-def _lines(source: Path, file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines after the header, each of bounded size."""
+def _pages(source: Path, file: IO[bytes], checksum: bytes) -> Iterator[Page]:
+    """Yield the lines between header and checksum, as many and as large as are stored together."""
+    held, page = 0, Page()
     for number in itertools.count(2):
-        line = _read_line(source, file, LARGEST_LINE + 1)
+        line = _read(source, file.readline, LARGEST_LINE + 1)
         if len(line) > LARGEST_LINE:
             raise ValidationError(
                 f"{source}, line {number}: the line is larger than {LARGEST_LINE >> 20} MB, which is more "
                 "than a record can have: this is another file, or a damaged one"
             )
-        if not line:
-            return
-        yield line
+        if line in (b"", checksum):
+            break
+        page.append((number, line))
+        held += len(line)
+        if len(page) == PAGE or held >= PAGE_BYTES:
+            yield page
+            held, page = 0, []
+    if page:
+        yield page
 
 
-def _read_line(source: Path, file: IO[bytes], at_most: int) -> bytes:
+def _read(source: Path, read: Callable[[int], bytes], at_most: int) -> bytes:
     try:
-        return file.readline(at_most)
+        return read(at_most)
     except OSError as error:
         raise ConfigurationError(f"{source} cannot be read: {error.strerror}") from error
 
@@ -250,18 +265,18 @@ class _Words(NamedTuple):
     """What a type of record is called."""
 
     all: str  # in the header
-    one: str = ""  # in messages, before its scope; those that a memory has are named by it
+    one: str = ""  # in messages, before its memory or scope
     refusal: str = ""  # why one is not restored
 
 
 _TYPES: Final[Mapping[type[Record], _Words]] = {
     StoredMemory: _Words("memories"),
-    FactVersion: _Words("versions", "", "is a version of a fact whose fact no line before holds"),
+    FactVersion: _Words("versions", "a former version of ", "is a version of a fact that is in no line before"),
     StoredQueue: _Words("queues", "the queue", "queue has no message, or one that waits in its scope already"),
     PendingReview: _Words("pending_reviews", "a pending review"),
     ReviewJob: _Words("review_jobs", "a review under way"),
-    Association: _Words("associations", "", "associates a pair again, or a memory that is in no line before"),
-    AuditEntry: _Words("audit", "", "is of a memory that is in no line before"),
+    Association: _Words("associations", "an association of ", "associates a pair again, or a memory in no line before"),
+    AuditEntry: _Words("audit", "an audit entry of ", "is of a memory that is in no line before"),
     MemoryEvent: _Words("events", "an entry of the log", "happened to a memory that is in no line before"),
     StoredCharacter: _Words("characters", "a character", "character is in a line before"),
 }
@@ -278,13 +293,10 @@ def _line(source: Path, number: int) -> Iterator[None]:
         raise type(error)(f"{source}, line {number}: {error}") from error
 
 
-@contextmanager
-def _opened(source: Path) -> Iterator[IO[bytes]]:
+def _opened(source: Path) -> IO[bytes]:
     try:
         if source.exists() and not source.is_file():  # a pipe may never give anything
             raise ConfigurationError(f"{source} cannot be read: it is not a plain file, as export writes it")
-        file = source.open("rb")
+        return source.open("rb")
     except OSError as error:
         raise ConfigurationError(f"{source} cannot be read: {error.strerror}") from error
-    with file:
-        yield file

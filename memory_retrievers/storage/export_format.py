@@ -63,9 +63,6 @@ class _AuditEntry(Line):
     reason: Text | None
 
 
-_FIELD: Final = r"^[a-z_]{1,60}$"
-
-
 class _Event(Line):
     scope: str
     id: ShortText | None
@@ -73,19 +70,18 @@ class _Event(Line):
     at: UTCDateTime
     channel: Channel
     actor: Annotated[Text, Field(max_length=MOST_ACTOR)] | None
-    fields: Annotated[tuple[Annotated[str, Field(pattern=_FIELD)], ...], Field(max_length=100)]
+    fields: Annotated[tuple[Annotated[str, Field(pattern=r"^[a-z_]{1,60}$")], ...], Field(max_length=100)]
 
 
 FORMAT: Final = "memory-retrievers export"
-VERSION: Final = 7
+VERSION: Final = 8
+CHECKSUM: Final = b'{"type":"checksum","sha256":"%b"}\n'  # the last line, with the digest of all bytes before it
 
 MOST_VALUES: Final = 5_000_000
 """Values in one line: up to format 6 a million messages that wait, with 5 each, were one; half a gigabyte, read."""
 
 DEEPEST: Final = 300  # how deep they may be nested: the metadata of a memory may be 255 deep
-
 _DEEP: Final = 200  # what pydantic_core reads no more
-
 _MOST_SHOWN: Final = 60  # characters of what is wrong
 
 
@@ -93,7 +89,7 @@ class Header(Line):
     """The first line."""
 
     format: Literal["memory-retrievers export"] = FORMAT
-    version: Literal[1, 2, 3, 4, 5, 6, 7] = VERSION
+    version: Literal[1, 2, 3, 4, 5, 6, 7, 8] = VERSION
     embedder_id: str | None
     dimension: Annotated[int, Field(ge=1)] | None
     probe: tuple[FiniteFloat, ...] | None
@@ -315,8 +311,7 @@ def parse_header(text: bytes) -> Header:
         line = {}
     if line.get("format") != FORMAT:
         raise ValidationError("this is not a file that export wrote")
-    version = line.get("version")
-    if isinstance(version, int) and version > VERSION:
+    if isinstance(version := line.get("version"), int) and version > VERSION:
         raise ConfigurationError(
             f"a newer version of memory-retrievers wrote this file (format {version}, this one reads {VERSION}): "
             "upgrade the package"
@@ -349,6 +344,8 @@ def parse_record(line: JsonObject, dimension: int | None) -> Record:
             character = _Character.model_validate(line)
             state = CharacterState(**character.model_dump(exclude={"scope"}))
             return StoredCharacter(scope=scopes.parse(character.scope), state=state)
+        case "checksum":
+            raise ValidationError("this checksum is that of another text: delete it if you have edited the file")
         case other:
             raise ValidationError(f"unknown type of line: {other!r}")
 

@@ -51,8 +51,7 @@ def move(source: SQLLedger, target: MemoryStore, *, progress: Progress | None = 
         BackendError: Something in the source is damaged, so that an import would not take it; this call has
             written nothing.
     """
-    if not _is_copied(source, target.ledger):
-        _require_importable(source, progress)
+    _require_importable(source, target.ledger, progress)
     with source.contents() as contents, closing(contents.records()) as records:
         state = _begin_or_go_on(target.ledger, contents)
         if state == COPIED:
@@ -81,17 +80,13 @@ def check(source: SQLLedger, target: MemoryStore, *, progress: Progress | None =
     return report
 
 
-def _is_copied(source: SQLLedger, target: SQLLedger) -> bool:
-    """Reject unsuitable stores before they are read; True if everything is already copied."""
-    with source.contents() as contents:
+def _require_importable(source: SQLLedger, target: SQLLedger, progress: Progress | None) -> None:
+    """Reject unsuitable stores, and check everything as strictly as an import does, unless it is copied already."""
+    with source.contents() as contents, closing(contents.records()) as records:
         if contents.notes.get(MOVING):
             raise ConfigurationError("the store to move from is not whole: end the move into it first")
-        return _state(target, contents) == COPIED
-
-
-def _require_importable(source: SQLLedger, progress: Progress | None) -> None:
-    """Check everything as strictly as an import does."""
-    with source.contents() as contents, closing(contents.records()) as records:
+        if _state(target, contents) == COPIED:
+            return
         header, total = export_format.header_of(contents), contents.counts["memories"]
         for number, record in enumerate(records, start=1):
             transfer.require_importable(record, header)
@@ -177,10 +172,6 @@ def _differences(source: SQLLedger, target: SQLLedger, progress: Progress | None
                         del unmatched[digested]
             if progress is not None and number <= here.counts["memories"] and number % transfer.PAGE == 0:
                 progress(number, here.counts["memories"])
-    yield from _sentences(unmatched)
-
-
-def _sentences(unmatched: Counter[tuple[str, bytes]]) -> Iterator[str]:
     missing = {name for (name, _), count in unmatched.items() if count > 0}
     surplus = {name for (name, _), count in unmatched.items() if count < 0}
     for name in sorted(missing | surplus):

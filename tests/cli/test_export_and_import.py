@@ -27,7 +27,7 @@ def test_a_scope_is_exported_with_those_below_it_alone(foreign_store, run, tmp_p
     assert run("export", tmp_path / "garden.jsonl", "--scope", "user/ruth/garden", "--store", foreign_store) == "1\n"
 
     _, memory, *others = map(json.loads, (tmp_path / "garden.jsonl").read_text().splitlines())
-    assert [each["type"] for each in others] == ["event"]
+    assert [each["type"] for each in others] == ["event", "checksum"]
     assert "Ruth bought bees." in json.dumps(memory)
     assert "Lyon" not in (tmp_path / "garden.jsonl").read_text()
 
@@ -55,6 +55,22 @@ def test_an_import_by_another_embedder_is_refused_and_leaves_nothing(foreign_sto
 
     assert "'a model of old'" in refused("import", tmp_path / "all.jsonl", "--into", tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def test_a_damaged_export_is_refused_and_an_edited_one_is_taken_without_its_checksum(
+    foreign_store, run, refused, tmp_path
+):
+    run("export", tmp_path / "all.jsonl", "--store", foreign_store)
+    edited = (tmp_path / "all.jsonl").read_text("utf-8").replace("Ruth lives in Lyon", "Ruth lives in Nice")
+    (tmp_path / "all.jsonl").write_text(edited, "utf-8")
+
+    said = refused("import", tmp_path / "all.jsonl", "--into", tmp_path / "new", *NAMED)
+    assert "is damaged, or was edited" in said
+    assert "delete its last line" in said
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "all.jsonl").write_text("".join(edited.splitlines(keepends=True)[:-1]), "utf-8")
+    run("import", tmp_path / "all.jsonl", "--into", tmp_path / "new", *NAMED)
+    assert "Nice" in run("retrieve", "Lyon", "--scope", "user/ruth", "--store", tmp_path / "new", *NAMED)
 
 
 @pytest.mark.parametrize("text", ["", "not an export", '{"a": 1}'])

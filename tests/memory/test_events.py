@@ -155,7 +155,7 @@ def test_an_export_carries_it_and_an_older_one_says_imported(memory, clock, tmp_
     memory.remember_fact(scope="c1", fact="User likes tea", id="f2")
     memory.forget("f2", scope="c1")
     memory.export(tmp_path / "new.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text("utf-8").splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text("utf-8").splitlines()[:-1]]
     assert lines[0]["events"] == 3
     with AgentMemory.import_(tmp_path / "new.jsonl", into=tmp_path / "copy", embedder=HashEmbedder()) as copy:
         assert sorted(copy.events("c1"), key=str) == sorted(memory.events("c1"), key=str)
@@ -205,7 +205,7 @@ def test_a_scope_that_holds_only_what_was_forgotten_hinders_no_copy(tmp_path, mo
         memory.flush("user")
         assert (memory.events("user") != ()) is is_left
         assert memory.export(tmp_path / "new.jsonl") == 1
-    lines = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text("utf-8").splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text("utf-8").splitlines()[:-1]]
     assert {line["scope"] for line in lines if line.get("type") == "event"} == {"other"}
     earlier = {**next(line for line in lines if line.get("type") == "event"), "scope": "user", "id": None}
     lines[0]["events"] += 1

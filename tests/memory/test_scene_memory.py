@@ -400,7 +400,7 @@ def test_a_story_travels_with_an_export_and_nothing_of_another_scope_does(told, 
 )
 def test_a_bad_line_about_a_story_is_named_and_nothing_is_made(told, tmp_path, written, instead, problem):
     told.export(tmp_path / "export.jsonl")
-    content = (tmp_path / "export.jsonl").read_text("utf-8")
+    content = (tmp_path / "export.jsonl").read_text("utf-8").partition('{"type":"checksum"')[0]
     assert written in content
     before, _, after = content.rpartition(written) if "intensity" in written else content.partition(written)
     (tmp_path / "export.jsonl").write_text(before + instead + after, "utf-8")

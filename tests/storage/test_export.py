@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import tracemalloc
 from datetime import timedelta
 from pathlib import Path
@@ -81,11 +82,21 @@ def exported(filled, tmp_path):
 
 
 def lines(path):
-    return path.read_text("utf-8").split("\n")[:-1]
+    """The lines of an export but for its checksum."""
+    *all_lines, checksum, rest = path.read_text("utf-8").split("\n")
+    assert json.loads(checksum)["type"] == "checksum"
+    assert rest == ""
+    return all_lines
+
+
+def unsealed(path):
+    """An export without its checksum, as somebody leaves it who has edited it."""
+    path.write_text("".join(f"{line}\n" for line in lines(path)), "utf-8")
+    return path
 
 
 def changed(path, number, **fields):
-    """The export with fields of one line changed."""
+    """The export with fields of one line changed, and without its checksum."""
     all_lines = lines(path)
     all_lines[number - 1] = json.dumps(json.loads(all_lines[number - 1]) | fields)
     path.write_text("".join(f"{line}\n" for line in all_lines), "utf-8")
@@ -101,7 +112,7 @@ def left_over(directory):
 
 def test_an_export_has_a_header_and_a_line_for_each_memory_and_review_in_order(exported):
     header, *rest = map(json.loads, lines(exported))
-    assert (header["format"], header["version"]) == ("memory-retrievers export", 7)
+    assert (header["format"], header["version"]) == ("memory-retrievers export", 8)
     assert (header["embedder_id"], header["dimension"]) == ("HashEmbedder", 256)
     assert (header["memories"], header["pending_reviews"]) == (3, 1)
     assert [(line["type"], line["scope"]) for line in rest] == [
@@ -273,7 +284,7 @@ def test_an_import_refuses_a_directory_that_is_in_use(exported, tmp_path):
     ("line", "fields", "error", "problem"),
     [
         (1, {"format": "something"}, ValidationError, "line 1: this is not a file that export wrote"),
-        (1, {"version": 8}, ConfigurationError, "line 1: a newer version .* wrote this file"),
+        (1, {"version": 9}, ConfigurationError, "line 1: a newer version .* wrote this file"),
         (1, {"version": "1"}, ValidationError, "line 1: version"),
         (1, {"memories": -1}, ValidationError, "line 1: memories"),
         (1, {"embedder_id": "other"}, EmbeddingMismatchError, "line 1: .*'other', not 'HashEmbedder'"),
@@ -307,10 +318,87 @@ def test_a_bad_line_is_named_and_nothing_is_made(exported, tmp_path, line, field
 
 @pytest.mark.parametrize("cut", [1, 50])
 def test_a_truncated_line_is_named(exported, tmp_path, cut):
-    exported.write_bytes(exported.read_bytes()[: -cut - 1])
+    exported.write_bytes(unsealed(exported).read_bytes()[: -cut - 1])
     with pytest.raises(ValidationError, match="line 9: this is not a complete line of JSON"):
         imported(exported, tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+DAMAGED = (
+    r"export\.jsonl is damaged, or was edited: .* Nothing was imported\. Take another copy, .* delete its last line"
+)
+
+
+def test_a_flipped_bit_anywhere_is_refused(exported, tmp_path):
+    whole = exported.read_bytes()
+    chance, last = random.Random(0), whole.rindex(b"\n", 0, -1)
+    digest = whole.index(b'"sha256":"', last) + len('"sha256":"')
+    begins_last = chance.sample(range(8 * last, 8 * digest), 8)  # so that it tells no checksum any more
+    header, seal = range(8 * whole.index(b"\n")), range(8 * digest, 8 * len(whole))
+    for bit in (*begins_last, *(each for part in (header, range(8 * last), seal) for each in chance.sample(part, 80))):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        exported.write_bytes(damaged)
+        with pytest.raises(ValidationError, match="line (9|10): " if bit in begins_last else DAMAGED):
+            imported(exported, tmp_path / "new")
+        assert not (tmp_path / "new").exists(), bit
+    assert left_over(tmp_path) == []
+
+
+def test_an_export_that_is_cut_off_is_refused_and_whole_without_its_last_line(exported, tmp_path, clock):
+    whole = exported.read_bytes()
+    last = whole.rindex(b"\n", 0, -1) + 1
+    chance = random.Random(0)
+    for length in (0, *chance.sample(range(last - 1), 10), *range(last + 1, len(whole), 20), len(whole) - 1):
+        exported.write_bytes(whole[:length])
+        with pytest.raises(ValidationError, match=r"line|damaged"):
+            imported(exported, tmp_path / "new")
+        assert not (tmp_path / "new").exists(), length
+    for length in (last - 1, last):
+        exported.write_bytes(whole[:length])
+        with imported(exported, tmp_path / f"new{length}", clock=clock) as copy:
+            copy.export(tmp_path / f"again{length}.jsonl")
+        assert (tmp_path / f"again{length}.jsonl").read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda whole: whole.replace("Zoë".encode(), b"Zo"), DAMAGED),
+        (lambda whole: whole.replace(b"\n", b"\r\n"), DAMAGED),
+        (lambda whole: b"\xef\xbb\xbf" + whole, DAMAGED),
+        (lambda whole: whole + b"\n", DAMAGED),
+        (lambda whole: whole + whole, DAMAGED),
+        (lambda whole: whole + whole.splitlines(keepends=True)[-2], DAMAGED),
+        (lambda whole: whole.replace(b'"checksum",', b'"checksum", '), "line 10: this checksum is that of another"),
+        (lambda whole: whole + b" " * 2_000_000, "line 10: this checksum is that of another text: delete it"),
+    ],
+    ids=["a letter", "line breaks", "a mark", "a line", "twice", "a record", "written anew", "spaces"],
+)
+def test_an_edited_export_says_what_to_do(exported, tmp_path, change, problem):
+    exported.write_bytes(change(exported.read_bytes()))
+    with pytest.raises(ValidationError, match=problem):
+        imported(exported, tmp_path / "new")
+    assert list(tmp_path.glob("*new*")) == []
+
+
+def test_an_export_that_is_edited_on_purpose_is_imported_without_its_last_line(exported, tmp_path):
+    exported.write_text(unsealed(exported).read_text("utf-8").replace("lives in Lyon", "lives in Nice"), "utf-8")
+    with imported(exported, tmp_path / "new") as copy:
+        assert copy.get("f1", scope="user/ab").fact == "User lives in Nice"
+
+
+def test_a_checksum_is_found_out_in_bounded_memory(exported, tmp_path):
+    with exported.open("ab") as file:
+        file.write((b" " * 2**20 + b"\n") * 40 + exported.read_bytes().splitlines(keepends=True)[-1])
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValidationError, match=DAMAGED):
+            imported(exported, tmp_path / "new")
+        held = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert held < 8 * 2**20
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"[]\n", b"{}\n", b"x" * 2_000_000, b"[" * 100_000])
@@ -351,7 +439,7 @@ def test_a_name_as_long_as_a_file_system_takes_serves(exported, filled, tmp_path
 def test_an_id_with_a_nul_of_an_earlier_version_is_imported_read_and_forgotten_and_an_update_of_it_ends(
     exported, tmp_path
 ):
-    exported.write_text(exported.read_text("utf-8").replace('"f1"', '"f\\u0000"'), "utf-8")
+    exported.write_text(unsealed(exported).read_text("utf-8").replace('"f1"', '"f\\u0000"'), "utf-8")
     with imported(exported, tmp_path / "copy") as copy:
         assert copy.get("f\0", scope="user/a").fact == copy.list("user/a").memories[0].fact
         with pytest.raises(ValidationError, match="id: must not have a NUL character"):
@@ -547,7 +635,7 @@ def test_a_line_that_is_made_to_take_memory_is_refused_before_it_is_read(
 ):
     assert transfer.LARGEST_LINE == 256 * 2**20
     monkeypatch.setattr(transfer, "LARGEST_LINE", 16 * 2**20)
-    with exported.open("ab") as file:
+    with unsealed(exported).open("ab") as file:
         file.write(line + b"\n")
     number = len(exported.read_bytes().splitlines())
     tracemalloc.start()

@@ -205,7 +205,7 @@ def test_an_export_with_an_association_of_nobody_is_refused(tmp_path, draft, clo
         )
         memory.manager.associate([edge])
         memory.export(tmp_path / "all.jsonl")
-    whole = (tmp_path / "all.jsonl").read_text()
+    whole = (tmp_path / "all.jsonl").read_text().partition('{"type":"checksum"')[0]
     for damaged, message in (
         (whole.replace('"target":{"scope":"user/1","id":"2"}', '"target":{"scope":"user/1","id":"3"}'), "line 4"),
         ("".join(line for line in whole.splitlines(keepends=True) if '"association"' not in line), "0 associations"),
