@@ -108,7 +108,8 @@ class RemoteMemory(BaseMemory):
             raise ValidationError("a server stores memories of one scope in one call: make a call for each scope")
         sent: dict[bool, list[JsonObject]] = {True: [], False: []}
         for draft, old in zip(checked, replaced, strict=True):
-            sent[isinstance(draft, EpisodicDraft)].append(_sent(draft, old))
+            fields = draft.model_dump(mode="json", exclude={"scope", *ANSWER_FIELDS}, exclude_none=True)
+            sent[isinstance(draft, EpisodicDraft)].append(fields if old is None else {**fields, "replaces": old})
         body: JsonObject = {"conversation_id": scopes.parse(named.pop()), "episodes": sent[True], "facts": sent[False]}
         body |= {"replace": bool(replace), "allow_duplicates": bool(allow_duplicates)}
         answer = self._transport.ask("/remember", body, writes=True)
@@ -199,8 +200,3 @@ class RemoteMemory(BaseMemory):
         answer = self._transport.ask(f"/{method.name}", body, writes=method.writes, timeout=timeout)
         with understood():
             return method.answer.validate_python(answer if method.name in PLAIN else answer["result"])
-
-
-def _sent(draft: Draft, replaces: str | None) -> JsonObject:
-    fields = draft.model_dump(mode="json", exclude={"scope", *ANSWER_FIELDS}, exclude_none=True)
-    return fields if replaces is None else {**fields, "replaces": replaces}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sys
 import tempfile
 from dataclasses import asdict
@@ -38,6 +39,12 @@ from memory_retrievers.text.passages import Searched
 PROBLEMS: Final = 1  # the exit code
 
 
+def _end_as_by_ctrl_c() -> None:
+    """Let SIGTERM end this process so that the partial copy is removed; where it is ignored, it stays so."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+
+
 @listed
 def _backup(
     target: Annotated[str, typer.Argument(help="A new directory.")],
@@ -45,6 +52,7 @@ def _backup(
 ) -> None:
     """Copy the store; it may be in use."""
     directory = Place.named(target).required_directory(otherwise="migrate moves a store into one")
+    _end_as_by_ctrl_c()
     with to_change(store, read_only=True) as memory, progress_bar("copying"):
         memory.backup(directory)
 
@@ -60,6 +68,7 @@ def _export(
     ] = False,
 ) -> None:
     """Write all memories with their vectors to one file of JSON lines, and print their number."""
+    _end_as_by_ctrl_c()
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "export") if str(target) == "-" else target
         with to_change(store, read_only=True) as memory, progress_bar("exporting") as progress:
@@ -89,6 +98,7 @@ def _import(
     """Create a store from a file written by export, and print its statistics; nothing is embedded again."""
     directory = into.required_directory(otherwise="import into a new directory, then migrate that")
     found, known_by = embedder.load(), embedder.embedder_id
+    _end_as_by_ctrl_c()
     with progress_bar("importing") as progress:
         memory = AgentMemory.import_(source, into=directory, embedder=found, embedder_id=known_by, progress=progress)
     with memory:

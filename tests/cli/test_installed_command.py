@@ -1,11 +1,13 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE, until
 
 from memory_retrievers import __version__
 
@@ -74,3 +76,41 @@ def test_starting_loads_nothing_heavy():
 
 def test_the_command_is_installed():
     assert shutil.which("memory-retrievers", path=str(COMMAND.parent))
+
+
+WAITING = "import time\n\ndef embed(texts):\n    time.sleep(3_600)\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process is killed there at once")
+@pytest.mark.parametrize("command", ["export", "import"])
+def test_sigterm_leaves_nothing_of_a_copy(demo, foreign_store, run, tmp_path, command):
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    (tmp_path / "waiting.py").write_text(WAITING)
+    run("export", tmp_path / "all.jsonl", "--store", foreign_store)
+    arguments = {
+        "export": ["-", "--store", demo[0]],  # to a pipe that is full, and nobody reads
+        "import": [
+            "all.jsonl",
+            "--into",
+            copies / "new",
+            "--embedder",
+            "waiting:embed",
+            "--embedder-id",
+            "a model of old",
+        ],
+    }
+    with subprocess.Popen(
+        [COMMAND, command, *arguments[command]],
+        cwd=tmp_path,
+        env=os.environ | {"TMPDIR": str(copies)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        until(lambda: process.poll() is not None or any(copies.glob("*/*")), "a copy")
+        process.send_signal(signal.SIGTERM)
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 128 + signal.SIGTERM
+        assert process.stderr.read() == b""
+
+    assert list(copies.iterdir()) == []

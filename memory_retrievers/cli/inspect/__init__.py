@@ -22,7 +22,7 @@ from typing import Final
 from pydantic import JsonValue
 
 import memory_retrievers
-from memory_retrievers.fsrs import ForgettingCurve, curve_of
+from memory_retrievers.fsrs import curve_of
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, JsonObject, ScopeStatistics, SemanticMemory, scopes
 from memory_retrievers.models.fields import iso, storable
@@ -146,13 +146,14 @@ def _content(memory: AnyMemory, now: datetime) -> JsonObject:
     if isinstance(memory, SemanticMemory):
         shown = {"label": str(memory.category), "headline": _cut(memory.fact), "text": ""}
         return {**shown, "messages": [], "hidden_messages": 0}
+    curve = curve_of(memory, now=now)
     return {
         "label": "episode" if memory.scene is None else "scene",
         "headline": _cut(memory.title or memory.summary),
         "text": _cut(memory.summary) if memory.title else "",
         "messages": [_message(message) for message in memory.messages[:MOST_MESSAGES]],
         "hidden_messages": max(len(memory.messages) - MOST_MESSAGES, 0),
-        "curve": _curve(curve_of(memory, now=now)),
+        "curve": asdict(curve) | {"points": [[round(value, _DECIMALS) for value in point] for point in curve.points]},
         "fades": not memory.is_flashbulb,
     }
 
@@ -191,11 +192,6 @@ def _text(value: JsonValue) -> str:
 def _message(message: Message) -> JsonObject:
     at = None if message.timestamp is None else iso(message.timestamp)
     return {"role": message.role, "content": _cut(message.content), "at": at}
-
-
-def _curve(curve: ForgettingCurve) -> JsonObject:
-    points = [[round(day, _DECIMALS), round(value, _DECIMALS)] for day, value in curve.points]
-    return asdict(curve) | {"points": points}
 
 
 def _shown_explanation(explained: ExplainedRetrieval) -> JsonObject:
