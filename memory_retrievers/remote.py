@@ -194,7 +194,13 @@ class RemoteMemory(BaseMemory):
         self._transport.close()
 
     def call(self, method: Method, *given: object, **named: object) -> Any:  # noqa: ANN401 - what the method gives
-        """Call a method on the server with its positional and named arguments; the other methods use this."""
+        """Call a method on the server by its name; the other methods use this.
+
+        Args:
+            method: The method.
+            given: Its positional arguments.
+            named: Its arguments by name.
+        """
         body = method.request(self, *given, **named)
         timeout = self._processing_timeout if method.name in PROCESSING else None
         answer = self._transport.ask(f"/{method.name}", body, writes=method.writes, timeout=timeout)

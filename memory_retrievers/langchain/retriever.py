@@ -96,7 +96,13 @@ class MemoryRetriever(ScopedByConfig, BaseRetriever):
         return super().invoke(input, config, scope=self.scope_of(config), zone=zone_of(config), **kwargs)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: object) -> list[Document]:
-        """As :meth:`invoke`, without blocking the event loop."""
+        """As :meth:`invoke`, without blocking the event loop.
+
+        Args:
+            input: As there.
+            config: As there.
+            **kwargs: As there.
+        """
         return await super().ainvoke(input, config, scope=self.scope_of(config), zone=zone_of(config), **kwargs)
 
     def _get_relevant_documents(

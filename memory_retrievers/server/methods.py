@@ -77,7 +77,12 @@ class Method:
         return {name: getattr(body, name) for name in body.model_fields_set - {"conversation_id"}}
 
     def request(self, memory: object, *given: object, **named: object) -> JsonObject:
-        """Return the JSON body for a call of this method on a memory, with its positional and named arguments.
+        """Return the JSON body for a call of this method.
+
+        Args:
+            memory: The memory on which it was called.
+            given: Positional arguments.
+            named: Keyword arguments.
 
         Raises:
             ValidationError: An argument breaks a rule.

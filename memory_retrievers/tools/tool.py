@@ -82,7 +82,13 @@ class ToolPolicy:
         self.context(checked_memory(memory), scope=scope or self.root or "anyone")
 
     def context(self, memory: Memory, *, scope: str, **of_call: Any) -> ToolContext:  # noqa: ANN401 - fields of it
-        """The context of one call: with the scope where arguments name none, and fields that are of this call alone."""
+        """The context of one call.
+
+        Args:
+            memory: The memory.
+            scope: The scope, where arguments name none.
+            **of_call: Fields that are of this call alone.
+        """
         fixed: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(ToolPolicy)}
         if self.root is None:
             fixed["root"] = scopes.parse(scope)
