@@ -268,8 +268,6 @@ def _diagnosed(doctor: Doctor) -> JsonObject:
             "unprojected passages": tables.unprojected,
             "re-embedded passages": tables.reembedded,
         }
-    level = "error" if seen.damage or seen.schema > seen.known_schema else "warning"
-    findings = [{"level": level, "what": each.what, "advice": each.remedy} for each in seen.findings]
     return {
         "findings": findings or [_NOTHING_WRONG],
         "sizes": [{"name": name, "bytes": size} for name, size in seen.bytes.items()],
