@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import functools
 import pickle
-import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -72,7 +71,6 @@ if TYPE_CHECKING:
     from memory_retrievers.tools.manager import MemoryManager
 
 Opener: TypeAlias = "Callable[[], AgentMemory]"
-SECRET: Final = re.compile(r"\w+://[^@/:]*:[^@/]*@")  # as libpq reads it: it ends at no # and no ?
 _MEM0: Final = {"search": "retrieve", "get_all": "list", "delete": "forget", "delete_all": "forget_scope"} | {
     "add": "add_messages or remember_fact",
     "reset": "forget_scope for each of scopes(), and purge()",
@@ -92,6 +90,8 @@ class AgentMemory(BaseMemory):
     ``with`` statement. All methods may be called from several threads at once.
     """
 
+    _opened_by: functools.partial[Any] | None = None  # what opens it again; None where the address tells a secret
+
     def __init__(self, engine: Engine | None = None, release: Callable[..., None] | None = None) -> None:
         if engine is None or release is None:
             raise TypeError("open a memory by AgentMemory.open(path), connect(address) or in_memory()")
@@ -99,7 +99,6 @@ class AgentMemory(BaseMemory):
         self._adoption_report: AdoptionReport | None = None
         # also when the handle is dropped without being closed, and when the program ends
         self._release = weakref.finalize(self, release, is_dropped=True)
-        self._opened_by: functools.partial[Any] | None = None
         self._name = uuid4().hex
 
     def __deepcopy__(self, _memo: object) -> Self:
@@ -109,7 +108,7 @@ class AgentMemory(BaseMemory):
     __copy__ = functools.partialmethod(__deepcopy__, None)
 
     def __repr__(self) -> str:
-        by = self._opened_by  # None where there is a password
+        by = self._opened_by
         return super().__repr__() if by is None else f"{by.func.__qualname__}({str(by.args[0])!r})"
 
     if not TYPE_CHECKING:  # a type checker would take any name for one that is there
@@ -236,7 +235,9 @@ class AgentMemory(BaseMemory):
         parts = ResolvedOptions.chosen(options, keyword="sqlite_bm25")
         confined = None if within is None else scopes.parse(within)
         memory = cls(*open_engine(parts, url, read_only=read_only, pool_size=pool_size, within=confined))
-        if "password" not in url and SECRET.match(url) is None:  # which does not belong into a pickle
+        from memory_retrievers.backends.postgres.connection import tells_secret
+
+        if not tells_secret(url):  # which does not belong into a pickle
             memory._opened_by = functools.partial(
                 cls.connect, url, pool_size=pool_size, within=within, read_only=read_only, **options
             )

@@ -261,7 +261,9 @@ class Message(ValidatedModel, Value):
         role = str(getattr(message, "role", kind)) if kind == "chat" else kind
         if kind == "tool" and name in without:
             return None
-        blocks = (each for each in message.content_blocks if each["type"] != "tool_call" or each["name"] not in without)
+        blocks = (
+            each for each in message.content_blocks if each["type"] != "tool_call" or each.get("name") not in without
+        )
         parts = _block_texts(map(_standard, blocks), include_tools=include_tools)
         times = _times(message.additional_kwargs, message.response_metadata)
         further = {**message.additional_kwargs, "name": name}
@@ -299,10 +301,13 @@ def plain_message(given: object) -> object:
     {'role': 'Al', 'content': 'Hello'}
 
     Raises:
-        ValueError: A part of the content is neither text nor an object with a type.
+        ValueError: A part of the content is neither text nor an object with a type, or has another form than it names.
     """
     if (read := _reader_of(given)) is not None:
-        given = read(given)
+        try:
+            given = read(given)
+        except (AttributeError, KeyError, TypeError) as error:  # LangChain reads content of any form, and may stumble
+            raise ValueError(f"the content of this {type(given).__name__} cannot be read: {error!r}") from error
     role = given.get("role") if isinstance(given, Mapping) else getattr(given, "role", None)
     plain = PLAIN_ROLES.get(role.strip().lower()) if isinstance(role, str) else None
     if isinstance(given, Mapping):
@@ -315,9 +320,9 @@ def _reader_of(given: object) -> Callable[[Any], object] | None:
     if not isinstance(given, pydantic.BaseModel) or isinstance(given, Value):
         return None
     fields = type(given).model_fields.keys()
-    if {"type", "content", "additional_kwargs", "response_metadata"} <= fields:
+    if {"type", "content", "additional_kwargs"} <= fields and hasattr(type(given), "content_blocks"):
         return Message.from_langchain
-    if {"role", "blocks", "additional_kwargs"} <= fields:
+    if {"role", "blocks", "additional_kwargs"} <= fields and "content" not in fields:  # it is a property there
         return Message.from_llama_index
     return _of_answer if {"role", "content"} <= fields else None
 

@@ -98,7 +98,7 @@ _CJK_BESIDE: Final = re.compile(
     r"|安排|计划|計劃|行程|日程|打算|予定|スケジュール|今天|明天|后天|後天|今晚|明日|今日|下|来|今|这|這|本|个|個|最近"
 )
 _ASKING: Final = re.compile(
-    r"[?？]|^\W*(?:what|was|qu|tell|show|list|zeig|sag|dime|(?:got )?any(?!thing but)|(?:do|have|am|are|is) "
+    r"[?？]|^\W*(?:what|was|qu|tell|show|list|zeig|sag|dime|(?:got )?any(?!thing but|.*\boff\b)|(?:do|have|am|are|is) "
     r"(?:i|we|there)\b)|教えて|告诉我"
 )
 _DOING: Final = """

@@ -161,7 +161,7 @@ def find_documents(
     given = SearchOptions(**{name: value for name, value in options.items() if value not in (None, (), False)})  # type: ignore[typeddict-item]
     if isinstance(query, str):  # anything else is refused
         if not query.strip():
-            return []  # as the retrievers of both frameworks, whose chains go on
+            return []  # as BM25Retriever and EnsembleRetriever do: a chain goes on
         query = asked_by(memory, query)
     result = memory.retrieve(query, scope=scope, episodic_limit=k, semantic_limit=k, limit=k, **given)
     found = documents(result.semantic, result.episodic, query=query, detail=detail, with_scores=with_scores)

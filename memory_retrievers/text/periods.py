@@ -109,6 +109,7 @@ DAYS_ON: Final = {
     **dict.fromkeys(("du jour", "今天", "今日", "今晚", "本日", "今夜"), 0),
     **dict.fromkeys(("tmrw", "tmr", "tmw", "2moro", "2morrow", "tomoz", "tommorow", "tomorow", "tommorrow"), 1),
     **dict.fromkeys(("tomorrow", "morgen", "demain", "manana", "明天", "明日", "あした", "明晚"), 1),
+    **dict.fromkeys(("day after tmrw", "day after tmr", "day after tomorow", "day after tommorow"), 2),
     **dict.fromkeys(("day after tomorrow", "ubermorgen", "apres-demain", "pasado manana"), 2),
     **dict.fromkeys(("后天", "後天", "明後日", "あさって"), 2),
     **dict.fromkeys(("大后天", "大後天", "明々後日", "しあさって"), 3),

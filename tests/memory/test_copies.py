@@ -6,10 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 
 from memory_retrievers import AgentMemory, RetrievalSettings
-from memory_retrievers.memory.agent import SECRET
+from memory_retrievers.backends.postgres.connection import tells_secret
 from memory_retrievers.testing import HashEmbedder
 
 SCOPE = "user/alice"
@@ -76,11 +75,17 @@ def test_its_text_form_is_the_call_that_opens_it(tmp_path):
         ("postgresql://ana:p#x@db/agents", True),
         ("postgresql://ana:p?x@db/agents", True),
         ("postgresql://ana:p[x@db/agents", True),
+        ("postgresql://ana@db/agents?%70assword=hush", True),
+        ("postgresql://ana@db/agents?sslpassword=hush", True),
+        ("postgresql://ana@db/agents?require_auth=password", False),
     ],
 )
 def test_a_password_is_found_where_the_database_finds_one(url, is_secret):
-    assert ("password" in conninfo_to_dict(url)) is is_secret
-    assert (SECRET.match(url) is not None) is is_secret
+    assert tells_secret(url) is is_secret
+
+
+def test_a_memory_that_is_not_made_yet_has_a_text_form():
+    assert "AgentMemory object" in repr(AgentMemory.__new__(AgentMemory))
 
 
 @pytest.mark.embedded("a directory is opened again")

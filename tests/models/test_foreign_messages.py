@@ -290,3 +290,27 @@ def test_a_record_with_some_fields_of_a_framework_is_no_message():
 
     with pytest.raises(ValidationError, match=r"messages\.0: Input should be a Message"):
         messages_of([Other()])
+
+
+def test_a_record_with_the_fields_of_a_framework_and_a_content_of_its_own_is_read_by_that():
+    class Chat(pydantic.BaseModel):
+        role: str = "user"
+        content: str = "I moved."
+        blocks: list[str] = []
+        additional_kwargs: dict[str, str] = {}
+
+    class Typed(Chat):
+        type: str = "human"
+        response_metadata: str = ""
+
+    assert [each.content for each in messages_of([Chat(), Typed()])] == ["I moved.", "I moved."]
+
+
+def test_a_call_without_a_name_hides_no_words():
+    assert messages_of([AIMessage(["Hello.", {"type": "tool_call"}])]) == (Message(role="assistant", content="Hello."),)
+
+
+@pytest.mark.parametrize("content", [[{"type": "non_standard"}], [{"type": ["a"]}], None])
+def test_content_that_the_framework_cannot_read_is_refused_with_our_error(content):
+    with pytest.raises(ValidationError, match=r"messages\.1.*the content of this AIMessage cannot be read"):
+        messages_of([HumanMessage("Hello."), AIMessage.model_construct(content=content)])

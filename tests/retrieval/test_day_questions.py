@@ -77,7 +77,7 @@ What did I do today?|What did we do this week?|Qu'est-ce que j'ai fait aujourd'h
 whats today's date|What's the day today?|whats tomorrow in spanish|c'est quoi la météo demain ?|on fait quoi comme gâteau demain ?
 ¿Qué pasa con ella mañana?|Was hat sie heute erledigt?|Hat er das heute erledigt?|What's his today?|What's theirs tomorrow?|Ist heute was mit ihr?
 ¿Qué día es mañana?|C'est quoi son truc demain ?|What's he doing tomorrow?|what's she up to tomorrow|What's it today?|Was ist heute für ein Tag?|il y a quoi dans un cassoulet demain ?|Ist morgen was kaputt?|What should I cook today?|When is my dentist appointment?|Do I have a meeting with Tom tomorrow?|How are you today?
-have a good friday|i have nothing on friday|do i like fridays|am i a bad person today|any idea what the weather is tomorrow|are we out of milk today|anything but friday
+have a good friday|i have nothing on friday|do i like fridays|am i a bad person today|any idea what the weather is tomorrow|are we out of milk today|anything but friday|Any appointments on Friday are off
 Have a nice day today|See you tomorrow!|What's the weather like tomorrow?|Who is coming on Friday, Ana or Tom?
 Was soll ich heute kochen?|Wie wird das Wetter morgen?|¿Qué tiempo hace hoy?|今天天气怎么样？|明日の天気は？
 """

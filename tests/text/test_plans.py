@@ -638,6 +638,8 @@ def test_what_is_to_be_paid_or_was_got_for_a_day_is_ahead(text):
         ("Sun we go to mum's", "08"),
         ("The bins are out tues now", "10"),
         ("See you tmrw", "05"),
+        ("The gig is day after tmrw", "06"),
+        ("So the day after tommorow then", "06"),
         ("The dentist is 2moro", "05"),
         ("Gig 2nite", "04"),
         ("I saw the vet and have to go back on the 12th", "12"),

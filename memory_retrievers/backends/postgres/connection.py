@@ -196,6 +196,11 @@ def bounded(url: str) -> str:
     return make_conninfo("", **_BOUNDED | given | {"client_encoding": "utf8"})
 
 
+def tells_secret(url: str) -> bool:
+    """Whether an address that can be read tells a password or another secret, wherever libpq finds one."""
+    return not {"password", "sslpassword", "oauth_client_secret"}.isdisjoint(conninfo_to_dict(url))
+
+
 def prepare(connection: psycopg.Connection[Any]) -> None:
     """Register adapters so that values pass through a connection as they do through SQLite."""
     connection.adapters.register_dumper(str, _TextDumper)
