@@ -7,6 +7,9 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final, get_args
@@ -39,10 +42,18 @@ from memory_retrievers.text.passages import Searched
 PROBLEMS: Final = 1  # the exit code
 
 
-def _end_as_by_ctrl_c() -> None:
-    """Let SIGTERM end this process so that the partial copy is removed; where it is ignored, it stays so."""
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+@contextmanager
+def _removed_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM end what is within as Ctrl-C does, so that a partial copy is removed, unless it means something."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @listed
@@ -52,7 +63,6 @@ def _backup(
 ) -> None:
     """Copy the store; it may be in use."""
     directory = Place.named(target).required_directory(otherwise="migrate moves a store into one")
-    _end_as_by_ctrl_c()
     with to_change(store, read_only=True) as memory, progress_bar("copying"):
         memory.backup(directory)
 
@@ -68,8 +78,7 @@ def _export(
     ] = False,
 ) -> None:
     """Write all memories with their vectors to one file of JSON lines, and print their number."""
-    _end_as_by_ctrl_c()
-    with tempfile.TemporaryDirectory() as directory:
+    with _removed_on_sigterm(), tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "export") if str(target) == "-" else target
         with to_change(store, read_only=True) as memory, progress_bar("exporting") as progress:
             written = memory.export(file, scope=scope, incomplete=incomplete, progress=progress)
@@ -78,8 +87,9 @@ def _export(
             return
         with file.open("rb") as lines:
             if sys.stdout.isatty():  # which would obey what was stored
-                for line in lines:
-                    typer.echo(json_for_terminals(json.loads(line), indent=None))
+                for record in map(json.loads, lines):
+                    if record.get("type") != "checksum":  # that of the lines as they are in a file
+                        typer.echo(json_for_terminals(record, indent=None))
             else:
                 shutil.copyfileobj(lines, sys.stdout.buffer)
 
@@ -98,8 +108,7 @@ def _import(
     """Create a store from a file written by export, and print its statistics; nothing is embedded again."""
     directory = into.required_directory(otherwise="import into a new directory, then migrate that")
     found, known_by = embedder.load(), embedder.embedder_id
-    _end_as_by_ctrl_c()
-    with progress_bar("importing") as progress:
+    with _removed_on_sigterm(), progress_bar("importing") as progress:
         memory = AgentMemory.import_(source, into=directory, embedder=found, embedder_id=known_by, progress=progress)
     with memory:
         statistics = memory.stats()

@@ -157,7 +157,10 @@ def import_(
 
 
 def _checksum(source: Path, file: IO[bytes]) -> bytes:
-    """Return the last line if it tells the checksum of all others; empty if there is none, as in formats up to 7."""
+    """Return the last line if it tells the checksum of all others; empty if there is none, as in formats up to 7.
+
+    Carriage returns do not count, which texts in JSON never have: other systems change the ends of lines.
+    """
     size = os.fstat(file.fileno()).st_size
     file.seek(max(0, size - _MAX_END))
     _, mark, rest = _read(source, file.read, _MAX_END).rpartition(b"\n" + export_format.CHECKSUM.split(b"%")[0])
@@ -166,8 +169,8 @@ def _checksum(source: Path, file: IO[bytes]) -> bytes:
         return b""
     digest, last = hashlib.sha256(), mark[1:] + rest
     for start in range(0, end := size - len(last), _MAX_END):
-        digest.update(_read(source, file.read, min(_MAX_END, end - start)))
-    if last != export_format.CHECKSUM % digest.hexdigest().encode():
+        digest.update(_read(source, file.read, min(_MAX_END, end - start)).translate(None, b"\r"))
+    if last.rstrip(b" \r\n") != (export_format.CHECKSUM % digest.hexdigest().encode()).rstrip():
         raise ValidationError(
             f"{source} is damaged, or was edited: the checksum in its last line is that of another text. Nothing was "
             "imported. Take another copy, or export again; if you have edited it on purpose, delete its last line"

@@ -61,7 +61,7 @@ def test_what_has_no_address_is_not_pickled():
 
 
 @pytest.mark.embedded("a directory is opened again")
-def test_its_text_form_is_the_call_that_opens_it(tmp_path):
+def test_its_text_form_names_its_directory_while_it_is_open(tmp_path):
     with AgentMemory.open(tmp_path, embedder=HashEmbedder()) as memory:
         assert repr(memory) == f"AgentMemory.open({str(tmp_path)!r})"
     assert str(tmp_path) not in repr(memory)  # closed
