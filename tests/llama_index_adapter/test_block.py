@@ -529,6 +529,7 @@ async def test_a_pickled_context_keeps_the_block_and_opens_the_store_again(tmp_p
         await restored.sql_store._async_engine.dispose()
 
 
+@pytest.mark.embedded("a memory on a server has an address")
 async def test_a_pickle_of_a_block_without_an_address_is_refused():
     with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
         block = LongTermMemoryBlock(memory=memory, scope="user/alice")
