@@ -181,6 +181,13 @@ def no_blocking():
 @contextlib.contextmanager
 def running_chroma(directory):
     """A Chroma server on a free loopback port; gives the port."""
+    with chroma_process(directory) as (_, port):
+        yield port
+
+
+@contextlib.contextmanager
+def chroma_process(directory):
+    """A Chroma server's process and port."""
     port = free_port()
     command = [Path(sys.executable).parent / "chroma", "run", "--path", directory, "--host", "127.0.0.1"]
     with subprocess.Popen(
@@ -189,7 +196,7 @@ def running_chroma(directory):
         try:
             until(lambda: process.poll() is not None or _is_listened_at(port), "the start of Chroma")
             assert process.poll() is None, "the server ended"
-            yield port
+            yield process, port
         finally:
             process.terminate()
 
@@ -217,6 +224,22 @@ def chroma_client_of(port):
 def start_chroma(socket_enabled):
     """Starts Chroma servers in directories and gives the port of each, in ``with`` statements."""
     return running_chroma
+
+
+@pytest.fixture
+def mute_chroma(socket_enabled, tmp_path):
+    """A client of a Chroma server, and what makes that server answer nobody within a ``with`` statement."""
+    with chroma_process(tmp_path / "server") as (process, port), chroma_client_of(port) as client:
+
+        @contextlib.contextmanager
+        def mute():
+            process.send_signal(signal.SIGSTOP)
+            try:
+                yield
+            finally:
+                process.send_signal(signal.SIGCONT)
+
+        yield client, mute
 
 
 @pytest.fixture

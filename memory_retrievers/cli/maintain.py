@@ -17,17 +17,9 @@ from typing import Annotated, Final, get_args
 import typer
 from pydantic_core import to_jsonable_python
 
+from memory_retrievers.cli import output
 from memory_retrievers.cli.app import DEFAULT_STORE, PLACE, AsJson, Store, Yes, listed
 from memory_retrievers.cli.options import BUNDLED, EmbedderOptions, json_object
-from memory_retrievers.cli.output import (
-    print_adoption,
-    print_diagnosis,
-    print_json,
-    print_report,
-    print_statistics,
-    print_text,
-    progress_bar,
-)
 from memory_retrievers.cli.stores import Place, moved_from, moved_into, opened, to_change, to_look_into
 from memory_retrievers.errors import BackendError, ValidationError
 from memory_retrievers.memory import AgentMemory
@@ -63,7 +55,7 @@ def _backup(
 ) -> None:
     """Copy the store; it may be in use."""
     directory = Place.named(target).required_directory(otherwise="migrate moves a store into one")
-    with to_change(store, read_only=True) as memory, progress_bar("copying"):
+    with to_change(store, read_only=True) as memory, output.progress_bar("copying"):
         memory.backup(directory)
 
 
@@ -80,10 +72,10 @@ def _export(
     """Write all memories with their vectors to one file of JSON lines, and print their number."""
     with _removed_on_sigterm(), tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "export") if str(target) == "-" else target
-        with to_change(store, read_only=True) as memory, progress_bar("exporting") as progress:
+        with to_change(store, read_only=True) as memory, output.progress_bar("exporting") as progress:
             written = memory.export(file, scope=scope, incomplete=incomplete, progress=progress)
         if file is target:
-            print_text(written)
+            output.print_text(written)
             return
         with file.open("rb") as lines:
             if sys.stdout.isatty():  # which would obey what was stored
@@ -108,11 +100,11 @@ def _import(
     """Create a store from a file written by export, and print its statistics; nothing is embedded again."""
     directory = into.required_directory(otherwise="import into a new directory, then migrate that")
     found, known_by = embedder.load(), embedder.embedder_id
-    with _removed_on_sigterm(), progress_bar("importing") as progress:
+    with _removed_on_sigterm(), output.progress_bar("importing") as progress:
         memory = AgentMemory.import_(source, into=directory, embedder=found, embedder_id=known_by, progress=progress)
     with memory:
         statistics = memory.stats()
-    print_statistics(statistics)
+    output.print_statistics(statistics)
 
 
 @listed
@@ -137,14 +129,14 @@ def _migrate(
     from memory_retrievers.storage import migrate as moving  # here, so that the other commands start without it
 
     with moved_from(source) as ledger, moved_into(target, source=source) as store:
-        with progress_bar("moving") as progress:
+        with output.progress_bar("moving") as progress:
             moving.move(ledger, store, progress=progress)
-        with progress_bar("comparing") as progress:
+        with output.progress_bar("comparing") as progress:
             report = moving.check(ledger, store, progress=progress)
     if as_json:
-        print_json(asdict(report))
+        output.print_json(asdict(report))
     else:
-        print_report(report)
+        output.print_report(report)
     if not report.ok:
         raise typer.Exit(PROBLEMS)
 
@@ -153,13 +145,13 @@ def _migrate(
 def _verify(store: Store = DEFAULT_STORE) -> None:
     """Check the store: print counts and every problem; the exit code is 1 if there are any."""
     try:
-        with to_look_into(store) as memory, progress_bar("verifying"):
+        with to_look_into(store) as memory, output.progress_bar("verifying"):
             report = memory.verify()
     except BackendError as error:  # so damaged that it cannot even be opened
         if not error.tells_of_store:
             raise
         report = VerificationReport(problems=(str(error),))
-    print_report(report)
+    output.print_report(report)
     if not report.ok:
         raise typer.Exit(PROBLEMS)
 
@@ -177,9 +169,9 @@ def _doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
         at = store.address
         seen = diagnose_directory(at) if isinstance(at, Path) else diagnose_database(at)
     if as_json:
-        print_json({"store": str(store), **to_jsonable_python(seen), "ok": not seen.findings})
+        output.print_json({"store": str(store), **to_jsonable_python(seen), "ok": not seen.findings})
     else:
-        print_diagnosis(str(store), seen)
+        output.print_diagnosis(str(store), seen)
     if seen.findings:
         raise typer.Exit(PROBLEMS)
 
@@ -193,14 +185,14 @@ def _rebuild(
     index: Index | None = next((known for known in get_args(Index) if known == what), None)
     if index is None:
         raise ValidationError(f"unknown index {what!r}; one of: {', '.join(get_args(Index))}")
-    with to_change(store) as memory, progress_bar("rebuilding"):
+    with to_change(store) as memory, output.progress_bar("rebuilding"):
         memory.rebuild(index)
 
 
 @listed
 def _purge(store: Store = DEFAULT_STORE) -> None:
     """Remove expired memories, and erase every byte of forgotten ones."""
-    with to_change(store) as memory, progress_bar("purging"):
+    with to_change(store) as memory, output.progress_bar("purging"):
         memory.purge()
 
 
@@ -212,7 +204,7 @@ def _reembed(store: Store = DEFAULT_STORE, embedder: EmbedderOptions = BUNDLED, 
     if noted is not None and not yes:
         raise ValidationError(f"this replaces the vectors of {noted!r}, which are then deleted: give --yes to do it")
     found = embedder.load()
-    with opened(store, embedder=found, embedder_id=noted) as memory, progress_bar("embedding") as progress:
+    with opened(store, embedder=found, embedder_id=noted) as memory, output.progress_bar("embedding") as progress:
         memory.reembed(found, embedder_id=embedder.embedder_id, progress=progress)
 
 
@@ -230,9 +222,9 @@ def _reindex(
         raise ValidationError(f"unknown passages {passages!r}; one of: {', '.join(get_args(Searched))}")
     store.require_store()
     options = embedder.options() | StoreOptions(retrieval=RetrievalSettings(passages=searched))
-    with opened(store, **options) as memory, progress_bar("indexing") as progress:
+    with opened(store, **options) as memory, output.progress_bar("indexing") as progress:
         changed = memory.reindex(progress=progress)
-    print_text(changed)
+    output.print_text(changed)
 
 
 @listed
@@ -270,7 +262,7 @@ def _import_chroma(
     with (
         store.without_its_secret(),
         opened_collection(collection, path=path, url=url) as source,
-        progress_bar("adopting") as progress,
+        output.progress_bar("adopting") as progress,
     ):
         memory = AgentMemory.from_chroma(
             source,
@@ -287,4 +279,4 @@ def _import_chroma(
         with memory:
             report = memory.adoption
     if report is not None:
-        print_adoption(report)
+        output.print_adoption(report)

@@ -11,6 +11,7 @@ import typer
 
 from memory_retrievers.backends.files import new_file, outside
 from memory_retrievers.cli import inspect as inspection
+from memory_retrievers.cli import output
 from memory_retrievers.cli.app import (
     DEFAULT_STORE,
     AsJson,
@@ -25,16 +26,6 @@ from memory_retrievers.cli.app import (
     listed,
 )
 from memory_retrievers.cli.options import BUNDLED, PAIRS, EmbedderOptions, json_object, metadata_of
-from memory_retrievers.cli.output import (
-    print_answer,
-    print_diff,
-    print_json,
-    print_line,
-    print_memories,
-    print_statistics,
-    print_table,
-    print_text,
-)
 from memory_retrievers.cli.stores import to_look_into, to_search
 from memory_retrievers.errors import ValidationError
 from memory_retrievers.memory import AgentMemory
@@ -118,12 +109,12 @@ def _retrieve(
     with to_search(at.store, embedder=ranking, retrieval=ranking.settings()) as memory:
         if explain:
             explained = memory.explain(query, scope=at.scope, **options)
-            print_answer(explained.to_dict() if as_json else explained.to_text())
+            output.print_answer(explained.to_dict() if as_json else explained.to_text())
             return
         result = memory.retrieve(query, scope=at.scope, **options, record=False)
         _remark_on_empty_scope(memory, at.scope, found=result, below=limits.include_child_scopes)
     markdown = result.to_markdown(level, max_tokens=max_tokens) or empty_block_text(result, max_tokens)
-    print_answer(result.to_dict() if as_json else markdown)
+    output.print_answer(result.to_dict() if as_json else markdown)
 
 
 @listed
@@ -143,7 +134,7 @@ def _explain_missing(
         explained = memory.explain_missing(
             id, query=query, scope=at.scope, category=category, min_relevance=min_relevance, **asdict(limits)
         )
-    print_answer(explained.to_dict() if as_json else explained.to_text())
+    output.print_answer(explained.to_dict() if as_json else explained.to_text())
 
 
 @listed
@@ -168,12 +159,12 @@ def _context(
             include_child_scopes=include_child_scopes,
         )
         _remark_on_empty_scope(memory, at.scope, found=result, below=include_child_scopes)
-    print_answer(result.to_dict() if as_json else result.to_markdown(max_tokens=max_tokens))
+    output.print_answer(result.to_dict() if as_json else result.to_markdown(max_tokens=max_tokens))
 
 
 def _remark_on_empty_scope(memory: AgentMemory, scope: str, *, found: Sized, below: bool) -> None:
     if not len(found) and memory.stats(scope) == ScopeStatistics() and not (below and memory.scopes(scope)):
-        print_line(f"The scope {scope} is empty: memory-retrievers scopes lists those with memories.", err=True)
+        output.print_line(f"The scope {scope} is empty: memory-retrievers scopes lists those with memories.", err=True)
 
 
 @listed
@@ -188,7 +179,7 @@ def _recent(
     """Print the newest episodes."""
     with to_look_into(at.store) as memory:
         result = memory.recent(at.scope, limit=limit, days_limit=days, facts=facts)
-    print_answer(result.to_dict() if as_json else result.to_markdown())
+    output.print_answer(result.to_dict() if as_json else result.to_markdown())
 
 
 @listed
@@ -201,7 +192,7 @@ def _profile(
     with to_look_into(at.store) as memory:
         result = memory.profile(at.scope)
     markdown = result.to_markdown(max_tokens=max_tokens) or empty_block_text(result, max_tokens)
-    print_answer(result.to_dict() if as_json else markdown)
+    output.print_answer(result.to_dict() if as_json else markdown)
 
 
 @listed
@@ -216,9 +207,9 @@ def _list(
     """List the memories of a scope, newest first; if there are more, standard error has the next cursor."""
     with to_look_into(at.store) as memory:
         page = memory.list(at.scope, kind=kind, cursor=cursor, limit=limit, **filters.parsed())
-    print_memories(page.memories)
+    output.print_memories(page.memories)
     if page.cursor is not None:
-        print_text(f"--cursor {page.cursor}", err=True)
+        output.print_text(f"--cursor {page.cursor}", err=True)
 
 
 @listed
@@ -226,7 +217,7 @@ def _get(id: Annotated[str, typer.Argument(help="The id of the memory.")], at: O
     """Print a whole memory as JSON."""
     with to_look_into(at.store) as memory:
         found = memory.get(id, scope=at.scope)
-    print_json({"kind": str(found.kind)} | found.model_dump(mode="json", exclude=set(ANSWER_FIELDS)))
+    output.print_json({"kind": str(found.kind)} | found.model_dump(mode="json", exclude=set(ANSWER_FIELDS)))
 
 
 @listed
@@ -238,7 +229,7 @@ def _history(id: Annotated[str, typer.Argument(help="The id of the fact.")], at:
         (each.id, iso(each.valid_at), "" if each.invalid_at is None else iso(each.invalid_at), each.fact)
         for each in versions
     ]
-    print_table(("id", "valid_at", "invalid_at", "fact"), rows)
+    output.print_table(("id", "valid_at", "invalid_at", "fact"), rows)
 
 
 @listed
@@ -255,7 +246,7 @@ def _events(
         (iso(each.at), each.type, each.id or "", each.channel, each.actor or "", " ".join(each.fields))
         for each in found
     ]
-    print_table(("at", "event", "id", "channel", "actor", "fields"), rows)
+    output.print_table(("at", "event", "id", "channel", "actor", "fields"), rows)
 
 
 @listed
@@ -272,9 +263,9 @@ def _diff(
     with to_look_into(at.store) as memory:
         found = memory.diff(at.scope, since=since, until=until, include_child_scopes=include_child_scopes, limit=limit)
     if as_json:
-        print_json(found.to_dict())
+        output.print_json(found.to_dict())
     else:
-        print_diff(found)
+        output.print_diff(found)
 
 
 @listed
@@ -286,7 +277,7 @@ def _scopes(
     with to_look_into(store) as memory:
         found = memory.scopes(scope)
     for name in found:
-        print_text(name)
+        output.print_text(name)
 
 
 @listed
@@ -306,13 +297,13 @@ def _waiting(
         messages = [] if scope is None else memory.waiting(scope, limit=limit)
     if as_json:
         dumped = [each.model_dump(mode="json") for each in messages]
-        print_json({"scopes": scopes} if scope is None else {"messages": dumped})
+        output.print_json({"scopes": scopes} if scope is None else {"messages": dumped})
     elif scope is None:
         for name in scopes:
-            print_text(name)
+            output.print_text(name)
     else:
         rows = [("" if each.timestamp is None else iso(each.timestamp), each.role, each.content) for each in messages]
-        print_table(("timestamp", "role", "content"), rows)
+        output.print_table(("timestamp", "role", "content"), rows)
 
 
 @listed
@@ -326,9 +317,9 @@ def _stats(
     with to_look_into(store) as memory:
         statistics = memory.stats(scope)
     if as_json:
-        print_json(statistics.model_dump(mode="json"))
+        output.print_json(statistics.model_dump(mode="json"))
     else:
-        print_statistics(statistics)
+        output.print_statistics(statistics)
 
 
 @listed
@@ -357,4 +348,4 @@ def _inspect(
         explained = None if query is None or scope is None else memory.explain(query, scope=scope, **asdict(limits))
         survey = inspection.survey_of(memory, within=scope, limit=limit, explained=explained)
         file.write(inspection.page_of(survey, title=store.name).encode())
-    print_text(out)
+    output.print_text(out)

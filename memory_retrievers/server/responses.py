@@ -11,37 +11,24 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel
 from starlette.responses import JSONResponse, Response
 
-from memory_retrievers.errors import (
-    BackendError,
-    BatchOperationError,
-    ConfigurationError,
-    EmbeddingError,
-    EmbeddingMismatchError,
-    LanguageModelError,
-    MemoryRetrieversError,
-    MissingExtraError,
-    NotFoundError,
-    StoreLockedError,
-    ValidationError,
-    error_object,
-)
+from memory_retrievers import errors
 from memory_retrievers.models import JsonObject
 
 _logger = logging.getLogger("memory_retrievers")
 
 _STATUS: Final[Mapping[type[Exception], int]] = {
-    ValidationError: 422,
-    BatchOperationError: 422,
-    NotFoundError: 404,
-    ConfigurationError: 409,
-    StoreLockedError: 503,
-    LanguageModelError: 502,
-    EmbeddingError: 502,
-    EmbeddingMismatchError: 503,
-    BackendError: 503,
-    MissingExtraError: 501,
+    errors.ValidationError: 422,
+    errors.BatchOperationError: 422,
+    errors.NotFoundError: 404,
+    errors.ConfigurationError: 409,
+    errors.StoreLockedError: 503,
+    errors.LanguageModelError: 502,
+    errors.EmbeddingError: 502,
+    errors.EmbeddingMismatchError: 503,
+    errors.BackendError: 503,
+    errors.MissingExtraError: 501,
     NotImplementedError: 501,
-    MemoryRetrieversError: 500,
+    errors.MemoryRetrieversError: 500,
 }
 
 _MEANING: Final[Mapping[int, str]] = {
@@ -116,7 +103,7 @@ def failure(error: Exception, content: JsonObject | None = None) -> Response:
         return error.response()
     status = status_of(error)
     headers = {"Retry-After": "1"} if status == 503 else {}  # noqa: PLR2004 - as HTTP has it
-    return UTF8JSONResponse(content or error_object(error), status_code=status, headers=headers)
+    return UTF8JSONResponse(content or errors.error_object(error), status_code=status, headers=headers)
 
 
 def log_place_of(error: Exception) -> None:

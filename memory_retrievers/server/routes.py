@@ -16,16 +16,7 @@ from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import AnyMemory, EpisodicMemory, SemanticMemory
 from memory_retrievers.models.results import Queued
 from memory_retrievers.retrieval.results import RetrievalResult
-from memory_retrievers.server.bodies import (
-    AddMessageBody,
-    Body,
-    ContextBody,
-    RecentBody,
-    RememberBody,
-    RetrieveBody,
-    ToolBody,
-    tool_body,
-)
+from memory_retrievers.server import bodies
 from memory_retrievers.server.methods import METHODS, PLAIN, PROCESSING, Method
 from memory_retrievers.server.requests import CurrentRequest, RequestContext, check_query
 from memory_retrievers.server.responses import UTF8JSONResponse, failure, markdown
@@ -54,21 +45,23 @@ Explain = Annotated[bool, Query(description="Also return explanation, scope, met
 
 
 @read_routes.post("/retrieve_memory", response_class=Response, responses=MARKDOWN)
-async def retrieve_memory(body: RetrieveBody, request: CurrentRequest) -> Response:
+async def retrieve_memory(body: bodies.RetrieveBody, request: CurrentRequest) -> Response:
     """The facts and episodes that answer a question, as markdown for a model to read."""
     result = await _retrieved(body, request)
     return request.make(lambda: markdown(result.to_markdown(body.detail, max_tokens=body.max_tokens)))
 
 
 @read_routes.post("/retrieve_memory/raw", response_class=UTF8JSONResponse, responses=JSON)
-async def retrieve_memory_raw(body: RetrieveBody, request: CurrentRequest, *, explain: Explain = False) -> Response:
+async def retrieve_memory_raw(
+    body: bodies.RetrieveBody, request: CurrentRequest, *, explain: Explain = False
+) -> Response:
     """The same as JSON: complete records, without their vectors."""
     result = await _retrieved(body, request)
     return request.make(lambda: UTF8JSONResponse(result.to_dict(explain=explain)))
 
 
 @read_routes.post("/context_pre_retrieve", response_class=Response, responses=MARKDOWN)
-async def context_pre_retrieve(body: ContextBody, request: CurrentRequest) -> Response:
+async def context_pre_retrieve(body: bodies.ContextBody, request: CurrentRequest) -> Response:
     """The facts to put before a turn, as markdown; nothing is recorded."""
     scope = request.access.scope(body.conversation_id)
     options = body.model_dump(exclude={"conversation_id", "max_tokens"})
@@ -77,14 +70,14 @@ async def context_pre_retrieve(body: ContextBody, request: CurrentRequest) -> Re
 
 
 @read_routes.post("/recent_memory", response_class=Response, responses=MARKDOWN)
-async def recent_memory(body: RecentBody, request: CurrentRequest) -> Response:
+async def recent_memory(body: bodies.RecentBody, request: CurrentRequest) -> Response:
     """The newest episodes, with facts if asked, as markdown; if there are none, a sentence that says so."""
     options = body.model_dump(exclude={"conversation_id"})
     result = await request.run(partial(request.memory.recent, request.access.scope(body.conversation_id), **options))
     return request.make(lambda: markdown(result.to_markdown()))
 
 
-async def _retrieved(body: RetrieveBody, request: RequestContext) -> RetrievalResult:
+async def _retrieved(body: bodies.RetrieveBody, request: RequestContext) -> RetrievalResult:
     scope, record = request.access.scope(body.conversation_id), body.record and request.access.writes
     return await request.run(lambda: request.memory.retrieve(body.query, scope=scope, record=record, **body.options()))
 
@@ -106,14 +99,14 @@ _REMEMBER: Final = "/api/v0/remember"
 
 
 @write_routes.post("/add_message")
-async def add_message(body: AddMessageBody, request: CurrentRequest) -> Queued:
+async def add_message(body: bodies.AddMessageBody, request: CurrentRequest) -> Queued:
     """Put one message of a conversation into the queue."""
     scope, said = request.access.scope(body.conversation_id, writes=True), [body.message] if body.message else []
     return await request.run(partial(request.memory.add_messages, scope, said, conversation=body.conversation))
 
 
 @write_routes.post("/remember", response_class=UTF8JSONResponse, responses=JSON)
-async def remember(body: RememberBody, request: CurrentRequest) -> Response:
+async def remember(body: bodies.RememberBody, request: CurrentRequest) -> Response:
     """Store episodes and facts, all of them or none; gives them complete, in the order given.
 
     A fact that is known is not stored again: the known one is given, with `duplicate_of`. The answer to a request with
@@ -161,7 +154,7 @@ def _stored(memories: Sequence[AnyMemory]) -> Response:
 
 
 def _method_route(method: Method) -> Callable[..., Awaitable[Response]]:
-    async def call_method(body: Body, request: CurrentRequest) -> Response:
+    async def call_method(body: bodies.Body, request: CurrentRequest) -> Response:
         arguments, named = method.arguments(body), getattr(body, "conversation_id", None)
         if method.place is not None:
             arguments[method.place] = _place(method, request, named)
@@ -248,7 +241,7 @@ def is_write(path: str) -> bool:
 
 
 def _route(tool: AnyTool, *, allow_scopes: bool) -> Callable[..., Awaitable[Response]]:
-    async def call_tool(body: ToolBody, request: CurrentRequest) -> Response:
+    async def call_tool(body: bodies.ToolBody, request: CurrentRequest) -> Response:
         context = ToolContext(
             memory=request.memory,
             root=request.access.scope(body.conversation_id, writes=tool.writes),
@@ -270,6 +263,6 @@ def _route(tool: AnyTool, *, allow_scopes: bool) -> Callable[..., Awaitable[Resp
 
 
 @cache
-def _body(name: str, *, allow_scopes: bool) -> type[ToolBody]:
+def _body(name: str, *, allow_scopes: bool) -> type[bodies.ToolBody]:
     """The body of a tool's calls, made once: to make those of all tools takes a tenth of a second."""
-    return tool_body(name, REGISTRY[name].offered_arguments(allow_scopes=allow_scopes).model_json_schema())
+    return bodies.tool_body(name, REGISTRY[name].offered_arguments(allow_scopes=allow_scopes).model_json_schema())

@@ -92,7 +92,8 @@ class ProjectedVectorIndex(ExactVectorIndex):
                 elif generation is not None and (self._feeder.ready or self._projection.open(generation)):
                     passages = self._compare(problems)
         except BackendError as error:
-            problems.add([f"the Chroma index cannot be read ({error}): rebuild('dense') repairs it"])
+            then = "rebuild('dense') repairs it" if isinstance(error, IndexOutOfStepError) else "searches do without it"
+            problems.add([f"the Chroma index cannot be read ({error}): {then}"])
         return VerificationReport(projected=passages, problems=problems.listed(), notes=tuple(notes))
 
     def _compare(self, problems: Problems) -> int:

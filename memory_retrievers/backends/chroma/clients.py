@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from memory_retrievers.errors import BackendError, ConfigurationError
+from memory_retrievers.errors import BackendError, ConfigurationError, IndexOutOfStepError
 from memory_retrievers.text.analysis import one_line
 
 if TYPE_CHECKING:
@@ -71,7 +75,11 @@ def running_settings(identifier: str) -> Any:  # noqa: ANN401 - chromadb.config.
 
 CHROMA_FILE: Final = "chroma.sqlite3"  # the file by which a directory is known to be Chroma's
 _SHOWN: Final = 20  # so many names of collections are listed when none of them is the one asked for
-_LONGEST: Final = 200  # characters of what a server says that are passed on; some answer with a page of HTML
+_LONGEST: Final = 200  # characters of what a server says that are passed on
+
+LONGEST_SEARCH: Final = 30.0
+LONGEST_CALL: Final = 120.0
+"""Seconds that an answer of a server is waited for; after its start, the first search has it read its whole index."""
 
 
 def blank_unused(directory: Path) -> None:
@@ -111,6 +119,37 @@ def opened_collection(name: str, *, path: Path | None = None, url: str | None = 
         close_client(client)
 
 
+class InTime:
+    """A client of a server, or a collection of one, whose calls end: Chroma's own wait for an answer for ever."""
+
+    def __init__(self, asked: object) -> None:
+        self._asked = asked
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever Chroma has there
+        found = getattr(self._asked, name)
+        return partial(_in_time, found, name) if callable(found) else found
+
+
+def _in_time(function: Callable[..., Any], name: str, /, *args: object, **given: object) -> Any:  # noqa: ANN401
+    """Call a method of this name, in a thread of its own that is left behind where no answer comes."""
+    answer: Future[Any] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(function(*args, **given))
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            answer.set_exception(error)
+
+    try:
+        threading.Thread(target=copy_context().run, args=(ask,), name="memory-retrievers-chroma", daemon=True).start()
+    except RuntimeError:  # there is no room for a thread, or the program ends
+        ask()
+    if wait([answer], timeout=(longest := LONGEST_SEARCH if name == "query" else LONGEST_CALL)).not_done:
+        error = IndexOutOfStepError if name in {"upsert", "delete"} else BackendError  # it may still be written
+        raise error(f"Chroma's server has not answered within {longest:.0f} seconds")
+    return InTime(answer.result()) if name in {"get_collection", "create_collection"} else answer.result()
+
+
 def close_client(client: ClientAPI) -> None:
     """Close a client and its connections to a server, which Chroma itself leaves open."""
     for each in (client, getattr(client, "_admin_client", None)):
@@ -144,9 +183,13 @@ def _opening(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = one_line(str(error)) or type(error).__name__
-        brief = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
-        raise BackendError(f"{what} cannot be opened as a Chroma store: {brief}") from error
+        raise BackendError(f"{what} cannot be opened as a Chroma store: {brief(error)}") from error
+
+
+def brief(error: BaseException) -> str:
+    """What an error says, in one line that is not too long; some servers answer with a page of HTML."""
+    said = one_line(str(error)) or type(error).__name__
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
 
 
 def _found(client: ClientAPI, name: str, *, place: str) -> Collection:

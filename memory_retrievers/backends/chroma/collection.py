@@ -57,7 +57,7 @@ class ChromaProjection:
         self, directory: Path | None = None, *, client: ClientAPI | None = None, access: Access = PRIVATE
     ) -> None:
         self._directory = directory
-        self._given_client = client
+        self._given_client: Any = None if client is None else clients.InTime(client)
         self._client: ClientAPI | None = None
         self._collection: Collection | None = None
         self._guard = _CrashGuard(directory.parent if directory else None, access=access)
@@ -244,7 +244,7 @@ class ChromaProjection:
         """Map an exception to an error: no space, damaged, or, with a server, unreachable for now."""
         from chromadb.errors import InternalError, NotFoundError
 
-        problem = f"Chroma failed ({type(error).__name__}: {error})"
+        problem = f"Chroma failed ({type(error).__name__}: {clients.brief(error)})"
         if (isinstance(error, OSError) and is_full(error)) or _FULL in str(error):
             return DiskFullError(f"no space is left for the Chroma index: {problem}. Make room there, and try again")
         if self._given_client is None or isinstance(error, InternalError | NotFoundError):

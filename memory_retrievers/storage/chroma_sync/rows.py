@@ -15,17 +15,7 @@ from memory_retrievers.errors import ConfigurationError, EmbeddingMismatchError,
 from memory_retrievers.models import AnyMemory, Category, Origin, SemanticMemory, scopes
 from memory_retrievers.models.contents import StoredMemory
 from memory_retrievers.models.selection import NewPassage, Vector, Vectors
-from memory_retrievers.storage.chroma_sync.collection import (
-    PAGE,
-    Collection,
-    SourceRow,
-    Where,
-    check_where,
-    embedded_text,
-    node_text,
-    read,
-    without_own_fields,
-)
+from memory_retrievers.storage.chroma_sync import collection as source
 from memory_retrievers.storage.store import MemoryStore, complete
 
 if TYPE_CHECKING:
@@ -45,19 +35,19 @@ class Adoption(BaseModel):
     scope_key: str | None  # the metadata key under which it does
     text_key: str | None  # the metadata key of the text; None takes the document
     category: Category  # the category of all facts
-    where: Where | None = None  # only the rows that this filter of Chroma's selects; None are all
+    where: source.Where | None = None  # only the rows that this filter of Chroma's selects; None are all
     write_through: bool  # whether changes of the memories are written to the collection
 
     @classmethod
     def chosen(
         cls,
-        collection: Collection,
+        collection: source.Collection,
         *,
         scope: str | None,
         scope_key: str | None,
         text_key: str | None,
         category: Category | str,
-        where: Where | None,
+        where: source.Where | None,
         write_through: bool,
     ) -> Self:
         """Validate the settings a caller has given.
@@ -82,7 +72,7 @@ class Adoption(BaseModel):
             )
         if scope_key == "" or text_key == "":
             raise ConfigurationError("scope_key and text_key are metadata keys: they must not be empty")
-        check_where(collection, where)
+        source.check_where(collection, where)
         try:
             return cls(
                 collection_id=str(collection.id),
@@ -111,11 +101,11 @@ class Adoption(BaseModel):
         """Write the settings to the store."""
         ledger.write_notes({_NOTE: self.model_dump_json()})
 
-    def of(self, collection: Collection) -> Self:
+    def of(self, collection: source.Collection) -> Self:
         """Return the settings for a collection that replaces the imported one."""
         return self.model_copy(update={"collection_id": str(collection.id), "collection_name": collection.name})
 
-    def refuse_other_collection(self, collection: Collection) -> None:
+    def refuse_other_collection(self, collection: source.Collection) -> None:
         """Raise an error unless it is the imported collection, which the name alone does not show."""
         if self.collection_id != str(collection.id):
             raise ConfigurationError(
@@ -153,7 +143,7 @@ class Skip(StrEnum):
     HELD_BACK = "held_back"
 
 
-def memory_of(row: SourceRow, adoption: Adoption, store: MemoryStore) -> StoredMemory | Skip:
+def memory_of(row: source.SourceRow, adoption: Adoption, store: MemoryStore) -> StoredMemory | Skip:
     """Convert a row to a fact with its passage, as the store admits it, or return the reason why it becomes none.
 
     Args:
@@ -179,7 +169,7 @@ def memory_of(row: SourceRow, adoption: Adoption, store: MemoryStore) -> StoredM
             scope=scope,
             fact=text,
             category=adoption.category,
-            metadata=without_own_fields(row.metadata),
+            metadata=source.without_own_fields(row.metadata),
             origin=Origin.IMPORT,
         )
     except ValidationError:
@@ -198,15 +188,15 @@ def passage_of(memory: AnyMemory, vector: Vector) -> NewPassage:
     return NewPassage(part=memory.kind, text=memory.search_text, vector=vector)
 
 
-def text_of(row: SourceRow, adoption: Adoption) -> str | Skip:
+def text_of(row: source.SourceRow, adoption: Adoption) -> str | Skip:
     """Return the text of a row."""
     text = row.document if adoption.text_key is None else row.metadata.get(adoption.text_key)
     if text is None and adoption.text_key is None:
-        text = node_text(row.metadata)
+        text = source.node_text(row.metadata)
     return text if isinstance(text, str) and text.strip() else Skip.NO_TEXT
 
 
-def _scope_of(row: SourceRow, adoption: Adoption) -> str | Skip:
+def _scope_of(row: source.SourceRow, adoption: Adoption) -> str | Skip:
     if adoption.scope_key is None:
         assert adoption.scope is not None  # noqa: S101 - there is exactly one of them
         return adoption.scope
@@ -231,7 +221,9 @@ _SAMPLES: Final = 5
 _MIN_COSINE: Final = 0.90  # quantised or newer builds of a model stay above it; another model is nowhere near
 
 
-def check_embedder(collection: Collection, adoption: Adoption, embed: Callable[[Sequence[str]], Vectors]) -> None:
+def check_embedder(
+    collection: source.Collection, adoption: Adoption, embed: Callable[[Sequence[str]], Vectors]
+) -> None:
     """Check that a collection's vectors are from an embedder, by up to five texts of the first page.
 
     Args:
@@ -245,7 +237,8 @@ def check_embedder(collection: Collection, adoption: Adoption, embed: Callable[[
         BackendError: The collection could not be read.
     """
     cosines = []
-    for row, text, stored in _samples(read(collection, where=adoption.where, limit=PAGE, offset=0), adoption):
+    page = source.read(collection, where=adoption.where, limit=source.PAGE, offset=0)
+    for row, text, stored in _samples(page, adoption):
         alike = _cosine(collection, stored, embed([text]))
         if alike < _MIN_COSINE:
             alike = max(alike, _cosine(collection, stored, embed(_other_forms(row, text))))
@@ -254,20 +247,20 @@ def check_embedder(collection: Collection, adoption: Adoption, embed: Callable[[
         raise _mismatch(collection, f"gives other vectors than the ones in it (median cosine {middle:.2f})")
 
 
-def _cosine(collection: Collection, stored: Vector, embedded: Vectors) -> float:
+def _cosine(collection: source.Collection, stored: Vector, embedded: Vectors) -> float:
     if embedded.shape[1] != stored.size:
         raise _mismatch(collection, f"gives vectors of {embedded.shape[1]} numbers, and it holds {stored.size}")
     return float((embedded @ stored).max())
 
 
-def _mismatch(collection: Collection, problem: str) -> EmbeddingMismatchError:
+def _mismatch(collection: source.Collection, problem: str) -> EmbeddingMismatchError:
     return EmbeddingMismatchError(
         f"this embedder is not the one the collection {collection.name!r} was filled with: it {problem}. Give that one "
         "with embedder=; nothing was changed"
     )
 
 
-def _samples(page: list[SourceRow], adoption: Adoption) -> list[tuple[SourceRow, str, Vector]]:
+def _samples(page: list[source.SourceRow], adoption: Adoption) -> list[tuple[source.SourceRow, str, Vector]]:
     usable = []
     for row in page:
         text, vector = text_of(row, adoption), unit(row.vector)
@@ -276,8 +269,8 @@ def _samples(page: list[SourceRow], adoption: Adoption) -> list[tuple[SourceRow,
     return usable[:: max(1, len(usable) // _SAMPLES)][:_SAMPLES]
 
 
-def _other_forms(row: SourceRow, text: str) -> list[str]:
+def _other_forms(row: source.SourceRow, text: str) -> list[str]:
     """Other texts that may have been embedded for a row: the form of our own facts and of LlamaIndex's nodes."""
     facts = [f"{category}: {text}" for category in Category]
-    of_node = embedded_text(row.metadata, text)
+    of_node = source.embedded_text(row.metadata, text)
     return facts if of_node is None else [*facts, of_node]

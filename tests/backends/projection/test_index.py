@@ -1,6 +1,7 @@
 """Exact in small scopes, Chroma in wide ones: when each answers, and what happens when Chroma cannot."""
 
 import logging
+import sys
 import threading
 import time
 from datetime import timedelta
@@ -19,7 +20,7 @@ from memory_retrievers import (
     StoreLockedError,
 )
 from memory_retrievers.backends import chroma as indexing
-from memory_retrievers.backends.chroma import ProjectedVectorIndex
+from memory_retrievers.backends.chroma import ProjectedVectorIndex, clients
 from memory_retrievers.backends.chroma.collection import ChromaProjection
 from memory_retrievers.backends.sql.ledger import SQLLedger
 from memory_retrievers.backends.sqlite import Database
@@ -445,6 +446,61 @@ def test_a_store_works_over_a_chroma_server(tmp_path, chroma_client):
         memory.purge()
         assert f"memories-{generation}" not in {each.name for each in chroma_client.list_collections()}
     assert not (tmp_path / "chroma").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be stopped there and go on")
+@pytest.mark.timeout(60)  # without the limits it waits until the server answers
+def test_a_server_that_does_not_answer_holds_nobody_up_for_long(tmp_path, mute_chroma, monkeypatch, caplog):
+    client, mute = mute_chroma
+    monkeypatch.setattr(indexing, "FIRST_PAUSE", 0.0)
+    with open_store(tmp_path / "store", dense=client, retrieval=RetrievalSettings(exact_limit=5)) as memory:
+        remember(memory, 30)
+        memory.retrieve("fact number 7", scope="user/1")
+        wait_until_ready(inside(memory).dense)
+        with mute(), monkeypatch.context() as impatient:
+            impatient.setattr(clients, "LONGEST_SEARCH", 0.1)
+            impatient.setattr(clients, "LONGEST_CALL", 0.1)
+            assert facts_of(memory.retrieve("fact number 7", scope="user/1"))[0] == "fact number 7"
+            assert "has not answered within" in caplog.text
+            memory.remember_fact(fact="the zebra is in room 5", scope="user/1")
+            assert facts_of(memory.retrieve("zebra", scope="user/1"))[0] == "the zebra is in room 5"
+            (problem,) = memory.verify().problems
+            assert problem.endswith("has not answered within 0 seconds): searches do without it")
+        inside(memory).dense._feeder.catch_up()
+        assert memory.verify().problems == ()
+        assert memory.verify().projected == 31
+        memory.remember_fact(fact="the tiger is in room 6", scope="user/1")
+        with mute(), monkeypatch.context() as impatient:
+            impatient.setattr(clients, "LONGEST_CALL", 0.1)
+            memory.close()  # which feeds what waits
+    with open_store(tmp_path / "store", dense=client, retrieval=RetrievalSettings(exact_limit=5)) as memory:
+        memory.retrieve("tiger", scope="user/1")
+        wait_until_ready(inside(memory).dense)
+        assert memory.verify().problems == ()
+        assert memory.verify().projected == 32
+
+
+def test_what_a_server_may_have_written_after_all_is_made_anew(tmp_path, mute_chroma, monkeypatch):
+    client, mute = mute_chroma
+    monkeypatch.setattr(indexing, "FIRST_PAUSE", 0.0)
+    with open_store(tmp_path / "store", dense=client, retrieval=RetrievalSettings(exact_limit=5)) as memory:
+        remember(memory, 30)
+        feeder = inside(memory).dense._feeder
+        feeder.catch_up()
+        before = inside(memory).ledger.outbox.state().generation
+        memory.remember_fact(fact="the zebra is in room 5", scope="user/1")
+        with mute(), monkeypatch.context() as impatient:
+            impatient.setattr(clients, "LONGEST_CALL", 0.1)
+            with pytest.raises(IndexOutOfStepError, match="has not answered within"):
+                feeder.catch_up()
+        feeder.catch_up()
+        assert inside(memory).ledger.outbox.state().generation != before
+        assert memory.verify().projected == 31
+        assert len(client.list_collections()) == 1
+
+
+def test_a_page_of_a_server_is_not_repeated_as_a_whole():
+    assert str(ChromaProjection(client=object())._failure(Exception("<html>\n" + "oops " * 2_000)))[-2:] == "…)"
 
 
 def test_every_engine_answers_alike(tmp_path, keyword):
