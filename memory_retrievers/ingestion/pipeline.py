@@ -67,7 +67,7 @@ class IngestionPipeline:
             judge = OfflineJudge() if model is None else LanguageModelJudge(model)
         self._segmenter = segmenter
         self._judge = judge
-        self.queue = MessageQueue(store.ledger.conversations, settings=settings, clock=store.clock)
+        self.queue = MessageQueue(store.ledger.conversations, settings=settings, clock=store)
         self._store = store
         self._conversations = store.ledger.conversations
         self._consolidator = None if model is None else FactConsolidator(store, retriever, model, settings)

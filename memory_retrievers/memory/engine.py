@@ -91,9 +91,7 @@ class Engine:
             raise ConfigurationError("this memory was opened read-only: open it without read_only=True to process it")
         with self._worker_lock:
             if self._worker is None:
-                self._worker = Worker(
-                    self.pipeline, conversations=self.store.ledger.conversations, clock=self._parts.clock
-                )
+                self._worker = Worker(self.pipeline, conversations=self.store.ledger.conversations, clock=self.store)
                 self._worker.start()
 
     def wake_worker(self) -> None:

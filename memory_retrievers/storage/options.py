@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 from memory_retrievers.backends.files import PRIVATE, SHARED_GROUP, Access
@@ -79,14 +77,6 @@ class StoreOptions(TypedDict, total=False):
     tools: ToolSettings | None
 
 
-@dataclass(frozen=True)
-class SystemClock:
-    """The system clock; all instances are equal."""
-
-    now = staticmethod(partial(datetime.now, UTC))
-    """Return the current time in UTC."""
-
-
 def chosen_embedder(embedder: AnyEmbedder | None, *, embedder_id: str | None) -> Embedder:
     """Adapt the embedder a caller has given; None gives the bundled one."""
     # imported here, so that importing the package loads no numpy
@@ -106,7 +96,7 @@ class ResolvedOptions:
 
     embedder: Embedder
     retrieval: RetrievalSettings
-    clock: Clock
+    clock: Clock | None
     keyword: KeywordEngine
     dense: DenseEngine
     language_model: LanguageModel | None
@@ -147,11 +137,11 @@ class ResolvedOptions:
                 raise ConfigurationError(f"{name}= takes {kind.__name__}(...), not {type(given).__name__}")
         from memory_retrievers.backends.language_models import adapt
 
-        clock, language_model, tools = options.get("clock"), options.get("language_model"), options.get("tools")
+        language_model, tools = options.get("language_model"), options.get("tools")
         return cls(
             embedder=chosen_embedder(options.get("embedder"), embedder_id=options.get("embedder_id")),
             retrieval=options.get("retrieval") or RetrievalSettings(),
-            clock=SystemClock() if clock is None else clock,
+            clock=options.get("clock"),
             keyword=keyword,
             dense="auto" if dense is None else dense,
             language_model=None if language_model is None else adapt(language_model),

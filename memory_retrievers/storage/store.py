@@ -111,7 +111,7 @@ class MemoryStore:
         self.categories: Final = tuple(options.ingestion.categories)
         self.keyword = storage.keyword
         self.dense = storage.dense
-        self.clock = options.clock
+        self._clock = options.clock
         self.searched: Final = options.retrieval.passages
         self.before_store = options.before_store
         self.embedder = StoreEmbedder(ledger, options.embedder, with_tokens=options.retrieval.measures_tokens)
@@ -125,7 +125,7 @@ class MemoryStore:
         """Return the current time in UTC; in all of an attempt, that of its beginning."""
         if (attempt := self._transaction.attempt) is not None:
             return attempt.now
-        moment = self.clock.now()
+        moment = datetime.now(UTC) if self._clock is None else self._clock.now()
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
     def admitted(self, record: RecordT) -> RecordT | None:

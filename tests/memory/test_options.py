@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import sys
+from datetime import UTC, datetime, timedelta
 
 import chromadb
 import pytest
@@ -141,6 +143,31 @@ def test_a_rating_that_there_is_not_is_refused_and_the_review_is_still_due(clock
             memory.flush("c")
         judge.rating = Rating.GOOD
         assert len(memory.flush("c").reviews) == 1
+
+
+def test_without_a_clock_a_memory_has_the_time_that_a_test_has_frozen(monkeypatch):
+    moment = datetime(2024, 1, 5, 12, tzinfo=UTC)
+
+    class OfAnyDatetime(type):
+        def __instancecheck__(cls, instance):
+            return isinstance(instance, datetime)
+
+    class Frozen(datetime, metaclass=OfAnyDatetime):
+        @classmethod
+        def now(cls, tz=None):
+            return moment.astimezone(tz)
+
+    with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
+        for name, module in list(sys.modules.items()):  # as freezegun does it
+            if name.startswith("memory_retrievers") and vars(module).get("datetime") is datetime:
+                monkeypatch.setattr(module, "datetime", Frozen)
+        fact = memory.remember_fact(scope="c", fact="The shop is shut", expires_at=moment + timedelta(days=1))
+        assert (fact.created_at, memory.now()) == (moment, moment)
+        assert memory.get(fact.id, scope="c") == fact
+        memory.add_messages("c", LINES[:1])
+        moment += timedelta(days=2)
+        assert not memory.list("c")
+        assert [episode.start_at for episode in memory.process_due("c").episodes] == [moment - timedelta(days=2)]
 
 
 @pytest.mark.parametrize("lengths", [(), (2,), (5, 1), (0, 5), (6, -1)], ids=str)
