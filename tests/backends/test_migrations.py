@@ -149,6 +149,39 @@ def test_a_database_in_memory_gets_what_the_migrations_make():
             assert _pragma(filled, pragma) == _pragma(migrated, pragma)
 
 
+def test_a_new_file_gets_what_the_migrations_make_in_the_same_order(tmp_path):
+    Database(tmp_path / "new.db").close()
+    with closing(_empty()) as migrated, closing(sqlite3.connect(tmp_path / "new.db")) as new:
+        schema.migrate(migrated)
+        assert list(new.iterdump()) == list(migrated.iterdump())
+        # where several indexes would do, the planner takes one by their order
+        in_order = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY rowid"
+        assert new.execute(in_order).fetchall() == migrated.execute(in_order).fetchall()
+        for pragma in ("user_version", "application_id", "page_size", "auto_vacuum", "encoding", "integrity_check"):
+            assert _pragma(new, pragma) == _pragma(migrated, pragma)
+        assert _pragma(new, "journal_mode") == ("wal",)
+
+
+def test_a_file_with_tables_of_another_program_is_never_taken_for_a_new_one(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "diary.db")) as diary:
+        diary.executescript("CREATE TABLE diary (day TEXT); INSERT INTO diary VALUES ('Monday')")
+        Database(tmp_path / "diary.db").close()
+        assert diary.execute("SELECT day FROM diary").fetchall() == [("Monday",)]
+        assert _pragma(diary, "user_version") == (len(MIGRATIONS),)
+
+
+def test_a_new_file_that_another_program_has_locked_is_refused_and_not_tried_for_ever(tmp_path):
+    file = tmp_path / "new.db"
+    with closing(sqlite3.connect(file, timeout=0.01)) as new, closing(sqlite3.connect(file)) as other:
+        new.execute("PRAGMA journal_mode = WAL")
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(sqlite3.OperationalError, match="database is locked"):
+            schema.fill(new)
+        other.rollback()
+        schema.fill(new)
+        assert schema.version_of(new) == len(MIGRATIONS)
+
+
 def _empty():
     return sqlite3.connect(":memory:", isolation_level=None)
 

@@ -197,9 +197,8 @@ def read_note(path: Path, name: str) -> str | None:
     """Read a metadata value of a store of any version, also while another process writes it; None if there is none."""
     with connections.wrapped(path), opening, closing(connections.look_into(path)[0]) as connection:
         schema.refuse_newer(connection, path)
-        if not schema.version_of(connection):  # nothing has been written yet
-            return None
-        note: str | None = one(connection, "SELECT value FROM notes WHERE name = ?", (name,))
+        is_made = schema.version_of(connection) > 0  # else nothing has been written yet
+        note: str | None = one(connection, "SELECT value FROM notes WHERE name = ?", (name,)) if is_made else None
         return note
 
 

@@ -251,9 +251,8 @@ class Database(sql.Database):
                 self._disconnect()
 
     def _disconnect(self) -> None:
-        for connection in (self._writer, *self._idle):
-            if connection is not None:
-                connection.close()
+        for connection in filter(None, (self._writer, *self._idle)):
+            connection.close()
         self._writer = None
         self._idle.clear()
 
@@ -279,8 +278,7 @@ class Database(sql.Database):
             self._pool_lock.release()
             self._writing.release()
 
-        is_idle = self._writer_thread is None and self._pool_is_free.wait_for(lambda: not self._in_use, FORK_PAUSE)
-        if not is_idle:
+        if self._writer_thread is not None or not self._pool_is_free.wait_for(lambda: not self._in_use, FORK_PAUSE):
             go_on()
             return None
         self._disconnect()
@@ -308,13 +306,12 @@ class Database(sql.Database):
         if self._read_only:
             schema.refuse_older(connection, self._path)
             return
-        if self._path is None:
-            schema.fill(connection)
-            return
-        if self._file is not None and schema.version_of(connection) != len(MIGRATIONS):
-            self._file.break_seal()
-        connections.switch_to_wal(connection)
-        schema.migrate(connection)
+        is_new = not one(connection, "PRAGMA page_count")  # and whoever else would make the file waits at its gate
+        if self._file is not None:
+            if schema.version_of(connection) != len(MIGRATIONS):
+                self._file.break_seal()
+            connections.switch_to_wal(connection)
+        (schema.fill if is_new else schema.migrate)(connection)
 
     def _require_unchanged(self) -> None:
         """Check that a file opened as immutable, which SQLite does not lock, has not been changed."""
