@@ -1,5 +1,6 @@
 """The real server in a thread, on loopback, before a memory that the test holds as well."""
 
+import asyncio
 import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -49,9 +50,25 @@ def fill(memory):
     memory.remember_fact(id="b1", scope="user/bob", fact="Bob lives in Bergen", category="identity")
 
 
+class _Hasty:
+    """``asyncio`` for uvicorn's server, which else looks ten times a second whether it is to end, and waits then."""
+
+    def __getattr__(self, name):
+        return getattr(asyncio, name)
+
+    def sleep(self, seconds):
+        return asyncio.sleep(seconds / 10)
+
+
 @contextmanager
 def listening(app):
     """Serve an application in a thread, and give its address."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uvicorn.server, "asyncio", _Hasty())
+        yield from _listening(app)
+
+
+def _listening(app):
     seconds = {"timeout_graceful_shutdown": 5, "timeout_keep_alive": A_LONG_TIME}  # no pause ends a connection
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="on", **seconds))
     thread = threading.Thread(target=server.run)
