@@ -100,7 +100,7 @@ class Engine:
             self._worker.wake()
 
     @property
-    def settings(self) -> tuple[object, ...]:
+    def settings(self) -> dict[str, object]:
         """What another holder of this store must ask for, see :meth:`ResolvedOptions.settings_with`."""
         return self._parts.settings_with(self.store.embedder.id)
 
@@ -223,10 +223,12 @@ def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Cal
             if live is None or live.process != os.getpid():
                 live = _live[place] = _Live(Engine(parts, in_file(parts, directory / STORE_FILE)))
                 break
-        differs = live.engine.settings != parts.settings_with(parts.embedder.id)
-        if differs and live.holders[:1] == [True]:
+        has, wanted = live.engine.settings, parts.settings_with(parts.embedder.id)
+        if has != wanted and live.holders[:1] == [True]:
+            which = ", ".join(name for name in wanted if has[name] != wanted[name])
             raise ConfigurationError(
-                f"{directory} is open in this process with other settings: close it first, or open it the same way"
+                f"{directory} is open in this process with other settings ({which}): close it first, or open it the "
+                "same way, with the same objects"
             )
         live.holders.append(False)
         if live.holders[0]:

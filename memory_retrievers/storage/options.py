@@ -160,10 +160,10 @@ class ResolvedOptions:
         """Modes of the files that are created."""
         return SHARED_GROUP if self.shared_group else PRIVATE
 
-    def settings_with(self, embedder_id: str) -> tuple[object, ...]:
+    def settings_with(self, embedder_id: str) -> dict[str, object]:
         """Options on which two holders of one store must agree: the embedder by its name now, the rest by equality."""
         others = (each.name for each in fields(self) if each.name not in {"embedder", "language_model"})
-        return (embedder_id, *(getattr(self, name) for name in others))
+        return {"embedder": embedder_id} | {name.removeprefix("given_"): getattr(self, name) for name in others}
 
 
 def _check_method(option: str, given: object, *, method: str) -> None:

@@ -26,7 +26,7 @@ from memory_retrievers.backends.sqlite import attachment
 from memory_retrievers.memory import engine
 from memory_retrievers.models import EpisodicDraft
 from memory_retrievers.retrieval import retriever
-from memory_retrievers.testing import FixedClock, HashEmbedder, inside
+from memory_retrievers.testing import FixedClock, HashEmbedder, ScriptedLanguageModel, inside
 
 HOLD = """
 import sys
@@ -296,13 +296,18 @@ def test_opened_twice_both_handles_share_the_store_until_the_last_is_closed(stor
 
 
 @pytest.mark.parametrize(
-    "other",
-    [{"retrieval": RetrievalSettings.reference()}, {"keyword": "rank_bm25"}, {"embedder_id": "another"}],
-    ids=["retrieval", "keyword", "embedder"],
+    ("which", "other"),
+    [
+        ("retrieval", {"retrieval": RetrievalSettings.reference()}),
+        ("keyword", {"keyword": "rank_bm25"}),
+        ("embedder", {"embedder_id": "another"}),
+        ("language_model", {"language_model": ScriptedLanguageModel([])}),
+        ("before_store, shared_group", {"before_store": lambda each: each, "shared_group": True}),
+    ],
 )
-def test_opened_twice_with_other_settings_is_refused(store, other):
+def test_opened_twice_with_other_settings_is_refused_and_they_are_named(store, which, other):
     with opened(store) as memory:
-        with pytest.raises(ConfigurationError, match="other settings"):
+        with pytest.raises(ConfigurationError, match=rf"other settings \({which}\): close it first"):
             opened(store, **other)
         assert memory.scopes() == []
 
