@@ -187,7 +187,8 @@ def _complaint(complaint: ErrorDetails, without: str | None) -> str:
     field = ".".join(map(str, shown))
     problem = complaint["msg"].removeprefix("Value error, ").replace("a valid tuple", "a valid list")
     if complaint["type"] == "invalid-json-value":
-        problem = f"{type(complaint['input']).__name__} is not JSON: give a date as its isoformat(), a set as a list"
+        kind = type(complaint["input"]).__name__
+        problem = f"{kind} is not JSON: give a date as its isoformat(), a set as a list, a numpy value as its tolist()"
     if complaint["type"].startswith("datetime_"):
         problem += ": give ISO 8601, such as 2026-03-01T09:00:00Z"
     return f"{field}: {problem}" if field else problem

@@ -226,7 +226,10 @@ class AgentMemory(BaseMemory):
             BackendError: The database cannot be reached.
         """
         if not is_server(url):
-            raise ConfigurationError("this is not a PostgreSQL address such as postgresql://user@host/database")
+            raise ConfigurationError(
+                "this is not a PostgreSQL address such as postgresql://user@host/database; "
+                "memory_retrievers.remote.RemoteMemory opens the http://... of a server"
+            )
         dense = options.get("dense")
         if dense == "chroma":
             raise ConfigurationError("with PostgreSQL a Chroma client does what dense='chroma' asks for: pass one")

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from langchain_classic.retrievers import MergerRetriever, MultiVectorRetriever
 from langchain_core.documents import Document
@@ -297,9 +298,9 @@ def test_arguments_of_marginal_relevance_are_checked(store, wrong):
         store.max_marginal_relevance_search("tea", **wrong)
 
 
-@pytest.mark.parametrize("value", [datetime(2026, 3, 1, tzinfo=UTC), {"a"}, b"a"])
+@pytest.mark.parametrize("value", [datetime(2026, 3, 1, tzinfo=UTC), {"a"}, b"a", np.int64(1)])
 def test_metadata_that_is_no_json_is_refused_with_its_key_and_what_to_give(store, value):
-    said = rf"^metadata\.when: {type(value).__name__} is not JSON: give a date as its isoformat\(\), a set as a list"
+    said = rf"^metadata\.when: {type(value).__name__} is not JSON: give a date as its isoformat\(\), a set as a list, a numpy"
     with pytest.raises(ValidationError, match=said):
         store.add_texts(["a"], [{"when": value}])
 
