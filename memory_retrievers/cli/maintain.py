@@ -37,8 +37,7 @@ PROBLEMS: Final = 1  # the exit code
 @contextmanager
 def _removed_on_sigterm() -> Iterator[None]:
     """Let SIGTERM end what is within as Ctrl-C does, so that a partial copy is removed, unless it means something."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
@@ -55,7 +54,7 @@ def _backup(
 ) -> None:
     """Copy the store; it may be in use."""
     directory = Place.named(target).required_directory(otherwise="migrate moves a store into one")
-    with to_change(store, read_only=True) as memory, output.progress_bar("copying"):
+    with _removed_on_sigterm(), to_change(store, read_only=True) as memory, output.progress_bar("copying"):
         memory.backup(directory)
 
 

@@ -231,12 +231,13 @@ class Database(sql.Database):
         """See ``sql.connection.Database``; of a copy that failed nothing is left."""
         with (
             new_directory(file.parent, becoming="a copy", access=self._access) as directory,
-            self.read() as source,
+            self.read(snapshot=True) as source,
             wrapped(file),
         ):
+            source.execute("SELECT 1 FROM sqlite_master")  # from here on it is one moment, however many steps it takes
             make(directory / file.name, self._access)
             with closing(sqlite3.connect(directory / file.name)) as target:
-                source.backup(target)
+                source.backup(target, pages=2_000, progress=lambda *_: None)  # between two steps a signal is handled
             write_seal(directory / file.name, self._access)
 
     def close(self) -> None:
