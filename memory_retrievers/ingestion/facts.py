@@ -227,7 +227,8 @@ def parse_changes(
     by_label = dict(zip(fact_labels(len(known)), (fact.id for fact in known), strict=True))
     changes: list[FactChange] = []
     for answer in answers:
-        sources, draft = _sources(answer.source_episodes, episodes), None
+        named = tuple(each.id for number, each in enumerate(episodes, start=1) if number in answer.source_episodes)
+        sources, draft = named or tuple(each.id for each in episodes), None
         names_target = answer.action is not Action.NEW and answer.existing_fact_id is not None
         target = by_label.get(read_label(answer.existing_fact_id or "")) if names_target else None
         if answer.action in {Action.NEW, Action.UPDATE}:
@@ -243,12 +244,6 @@ def parse_changes(
             )
         changes.append(FactChange(action=answer.action, target=target, draft=draft, sources=sources))
     return changes
-
-
-def _sources(numbers: Sequence[int], episodes: Sequence[EpisodicMemory]) -> tuple[str, ...]:
-    """The ids of the episodes that the numbers, from 1, name; of all episodes if they name none."""
-    named = [episode.id for number, episode in enumerate(episodes, start=1) if number in numbers]
-    return tuple(named or (episode.id for episode in episodes))
 
 
 def resolve_conflicts(proposals: Sequence[FactChange], *, active: Mapping[str, SemanticMemory]) -> list[FactChange]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from itertools import accumulate, count, pairwise
+from itertools import accumulate, chain, count, pairwise
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -193,7 +193,8 @@ def _create_session(context: ToolContext, given: str | None) -> Answer:
     """A session with its marker; one that is there already stays as it is."""
     manager = context.manager
     now = manager.now()
-    for name in [given] if given else _session_ids(now):
+    first = given or f"session-{now:%Y%m%d-%H%M%S}"
+    for name in chain([first], (f"{first}-{number}" for number in count(2))):  # another may be of the same second
         scope, text = _session_scope(context, name), f"Session created: {name}"
         marker = SemanticDraft(scope=scope, fact=text, tags=MARKER_TAGS, origin=Origin.TOOL, created_at=now)
         with manager.transaction(scope):  # so that two who create one in the same second get two
@@ -236,14 +237,6 @@ def _clean_up(context: ToolContext, given: str | None, *, max_age: timedelta) ->
     }
     summary = f"Removed {len(memories)} memories of {len(old)} sessions"
     return Answer({"success": True}, {"session_info": info, "action_summary": summary}, lambda: details)
-
-
-def _session_ids(now: datetime) -> Iterator[str]:
-    """Ids for a new session, in case another was created in the same second."""
-    first = f"session-{now:%Y%m%d-%H%M%S}"
-    yield first
-    for number in count(2):
-        yield f"{first}-{number}"
 
 
 def _session_scope(context: ToolContext, id: str) -> str:
