@@ -16,7 +16,7 @@ from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.text.analysis import STOP_WORDS, UNMARKED, analyze, one_line
 from memory_retrievers.text.languages import language_of
 from memory_retrievers.text.periods import PERIOD_WORDS, plain
-from memory_retrievers.text.summaries import sentences
+from memory_retrievers.text.summaries import ITEM, sentences
 
 SUMMARY_LENGTH: Final = 300  # characters of a summary: two or three sentences, which an embedder still sees whole
 TITLE_LENGTH: Final = 60  # characters of a title: a headline on one line
@@ -164,10 +164,11 @@ def retold(messages: Sequence[Message]) -> dict[str, object]:
 
 def _sentences(messages: Sequence[Message]) -> list[Sentence]:
     return [
-        Sentence(name[:1].upper() + name[1:], line, number)
+        Sentence(name[:1].upper() + name[1:], text, number, mark=line.removesuffix(text))
         for number, message in enumerate(readable(messages))
         for name in [_cut(one_line(message.role), SPEAKER_LENGTH)]
         for line in _read([line for line in map(one_line, sentences(message.content)) if line])
+        for text in [ITEM.sub("", line)]
     ]
 
 
@@ -178,8 +179,8 @@ def _read(lines: list[str]) -> list[str]:
     half = READ_SENTENCES // 2
     if len(lines) <= READ_SENTENCES:
         return lines
-    between = (Sentence("", line, 0) for line in lines[half:-half])
-    kept = [each.text for each in between if each.takes_back or each.corrects or each.preferred][-half:]
+    between = ((line, Sentence("", ITEM.sub("", line), 0)) for line in lines[half:-half])
+    kept = [line for line, each in between if each.takes_back or each.corrects or each.preferred][-half:]
     return [*lines[: half - len(kept)], *kept, *lines[-half:]]
 
 
@@ -225,17 +226,14 @@ def _rest(
     alone = [place for place, later in enumerate(needed) if not later]  # each of which is too long, and will be cut
     own = term_counts(lines[place] for place in alone)
     rarity = _rarity(own, own if background is None else background, frequency=0.0)
-
-    scores = [
-        math.fsum(rarity[term] for term in terms[place]) / (len(lines[place]) + 1) ** LENGTH_EXPONENT for place in alone
-    ]
-    return [alone[scores.index(max(scores))]] if scores else []
+    sums = {place: math.fsum(rarity[term] for term in terms[place]) for place in alone}
+    return sorted(alone, key=lambda place: -sums[place] / (len(lines[place]) + 1) ** LENGTH_EXPONENT)[:1]
 
 
 def _joined(said: Sequence[Sentence], places: Sequence[int]) -> str:
     """The sentences of these positions, each speaker named once in a row."""
     turns = groupby((said[place] for place in places), key=lambda sentence: sentence.speaker)
-    return " ".join(f"{who}: {' '.join(sentence.text for sentence in turn)}" for who, turn in turns)
+    return " ".join(f"{who}: {' '.join(sentence.mark + sentence.text for sentence in turn)}" for who, turn in turns)
 
 
 def _rarity(own: Mapping[str, int], background: Mapping[str, int], *, frequency: float = 1.0) -> dict[str, float]:

@@ -17,8 +17,9 @@ _NO_END = (  # "Dr. Wiegand", "am 28. Januar", "der 21. fällt aus"
     r"(?<!\b[Aa][mb] \d\.(?=\s[a-zäöü]))(?<!\b(?:[Dd]e[rnms]|[Vv]om|[Zz]um|[Bb]is) \d\.(?=\s[a-zäöü]))"
     r"(?<!\b[Aa][mb] \d\d\.(?=\s[a-zäöü]))(?<!\b(?:[Dd]e[rnms]|[Vv]om|[Zz]um|[Bb]is) \d\d\.(?=\s[a-zäöü]))"
 )
+ITEM = re.compile(rf"(?m:^)[ \t#>]*\d{{1,3}}\.(?!{_MONTH_NEXT})[ \t]")  # "2. Wait", of a list; but not "2. Oktober"
 _SENTENCE_END = re.compile(
-    rf"""[。！？][。！？」』”）]*|(?<=[.!?…]){_NO_END}["'”’)\]]{{0,2}}(?:\s|$)|[\n\r\u2028\u2029]"""
+    rf"""(?P<item>{ITEM.pattern})|[。！？][。！？」』”）]*|(?<=[.!?…]){_NO_END}["'”’)\]]{{0,2}}(?:\s|$)|[\n\r\u2028\u2029]"""
 )
 _SPECIFIED_END = re.compile(r"(?<=[。！？.!?])(?<!\d\.(?=\d))\s*")  # of §3.7; the second part keeps numbers whole
 _SPECIFIED_WORDS = """
@@ -36,7 +37,9 @@ def sentences(text: str) -> list[str]:
     >>> sentences("Version 1.5 is out! See example.com.\n完成了。再见")
     ['Version 1.5 is out!', 'See example.com.', '完成了。', '再见']
     """
-    ends = [0, *(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
+    found = [*_SENTENCE_END.finditer(text)]
+    is_list = sum(bool(match["item"]) for match in found) > 1
+    ends = [0, *(match.end() for match in found if not (is_list and match["item"])), len(text)]
     parts = (text[start:end].strip() for start, end in pairwise(ends))
     return [part for part in parts if part]
 

@@ -43,6 +43,18 @@ def said(*contents, role="user"):
     return [Message(role=role, content=content) for content in contents]
 
 
+ADVICE = (
+    "Arrive early.",
+    "Leave the bags at the hotel.",
+    "Walk through the old town.",
+    "See the museum before ten.",
+    "Eat at the market hall.",
+    "Do not buy presents there.",
+    "It isn't cheap.",
+    "Bring a hat.",
+)
+
+
 class TestTitle:
     @given(messages)
     def test_is_one_short_line_without_punctuation_at_its_end(self, messages):
@@ -212,6 +224,14 @@ class TestTitle:
     ):
         talked = [*said(question), *said(answer, role="assistant"), *said("Thanks!")]
         assert fallback_title(talked) == title
+
+    def test_a_denial_in_the_midst_of_a_long_answer_takes_nothing_back_and_one_at_its_beginning_may(self):
+        asked = said("We take the Ljubljana train with the kids.")
+        advice = "\n".join(f"{number}. {each}" for number, each in enumerate(ADVICE, start=1))
+        assert fallback_title([*asked, *said(f"Have a good trip:\n{advice}", role="assistant")]) == "Ljubljana train"
+        assert fallback_title([*asked, *said(f"It doesn't run.\n{advice}", role="assistant")]) != "Ljubljana train"
+        assert fallback_title([*asked, *said(f"Have a good trip:\n{advice}")]) != "Ljubljana train"  # by another user
+        assert " 1. " not in fallback_summary(said(advice)).replace(f"1. {ADVICE[0]}", "")  # a number has its item
 
     def test_names_nothing_that_was_taken_back(self):
         corrected = said(

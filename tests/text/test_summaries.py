@@ -52,6 +52,9 @@ class TestSentences:
             ("We live on Park St. It is quiet near St. Mary.", ["We live on Park St.", "It is quiet near St. Mary."]),
             ("Sabine kommt am 5. mit dem Zug.", ["Sabine kommt am 5. mit dem Zug."]),
             ("Neuer Termin 28. Januar. Der am 21. fällt aus.", ["Neuer Termin 28. Januar.", "Der am 21. fällt aus."]),
+            ("Do:\n1. Wait. Then\n 2. go\n## 3. End", ["Do:", "1. Wait.", "Then", "2. go", "## 3. End"]),
+            ("4.\n5. Bob comes.\nBye", ["4.", "5.", "Bob comes.", "Bye"]),  # no list
+            ("1. Mai frei.\n2. Juni nicht.", ["1. Mai frei.", "2. Juni nicht."]),
             ("There were 12. Julia left.", ["There were 12.", "Julia left."]),
             ("Vom 3. März an. I am 79. My wife is 80.", ["Vom 3. März an.", "I am 79.", "My wife is 80."]),
         ],
