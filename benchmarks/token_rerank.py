@@ -52,8 +52,8 @@ def _forget_tokens(memory: AgentMemory, questions: Sequence[tuple[str, str]]) ->
     inside(memory).ledger.snapshots.forget(None)
     for scope, text in questions:
         memory.retrieve(text, scope=scope, record=False)
-    for snapshot in inside(memory).ledger.snapshots.kept():
-        snapshot.attached.clear()
+    for entry in inside(memory).ledger.snapshots._entries.values():  # noqa: SLF001 - what they keep is for nobody else
+        entry.snapshot.attached.clear()
 
 
 def _compare(name: str, memories: Sequence[AgentMemory], questions: Sequence[tuple[str, str]]) -> None:

@@ -115,7 +115,7 @@ class Life:
 
     def bytes_per_passage(self) -> float:
         ledger = inside(self.memory).ledger
-        return ledger.snapshots.held()[SCOPE] / len(ledger.passages_of(SCOPE))
+        return ledger.snapshots._size / len(ledger.passages_of(SCOPE))  # noqa: SLF001 - of this scope alone
 
     def shared(self, rounds: int, *, small: bool) -> float:
         """Searches a second of all threads, as a multiple of one: the median of several pairs, one after the other."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from contracts import VectorIndexContract
 from contracts.samples import NOW, SCOPE, add, fact, facts_in, indexed, ranking
+from kept import held_bytes
 
 from memory_retrievers.backends import vectors as exact
 from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -55,7 +56,7 @@ def test_a_scope_too_large_for_a_snapshot_is_read_in_pieces(ledger, index, monke
     assert _found(index) == ids + goals
     assert _found(index, facts_in(category=Category.GOAL)) == goals
     assert index.similarities(NORTH, facts_in(), np.array([*ids[::-1], 10**6])).tolist() == [1.0] * 10 + [-1.0]
-    assert ledger.snapshots.held() == {}
+    assert held_bytes(ledger) == {}
 
 
 def test_invalidated_facts_are_not_found(ledger, index):

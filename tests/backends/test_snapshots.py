@@ -15,6 +15,7 @@ from contracts.samples import NOW, SCOPE, add, at_once, columns_read, episodes_i
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
+from kept import held_bytes, kept_snapshots
 from patience import A_LONG_TIME, PATIENCE
 
 from memory_retrievers import AgentMemory, Message
@@ -244,7 +245,7 @@ class Life(RuleBasedStateMachine):
     def let_go_of_what_others_forgot(self, who):
         ledger = self.stores[who].ledger
         ledger.snapshots.let_go_of_forgotten(idle=0)
-        for each in ledger.snapshots.kept():
+        for each in kept_snapshots(ledger):
             assert ledger.texts(each.ids.tolist()).keys() == set(each.ids.tolist())
 
     @rule(who=who)
@@ -338,7 +339,7 @@ def test_who_searches_no_more_reads_only_the_changed_memories_to_let_go_of_what_
             other.remove([MemoryKey(scope=SCOPE, id=f"f{number}")])
             ledger.snapshots.let_go_of_forgotten(idle=0)
             assert asked.pop() == {"memories": [stored[number].memory]}
-        (kept,) = ledger.snapshots.kept()
+        (kept,) = kept_snapshots(ledger)
         assert kept.memories.tolist() == [stored[number].memory for number in (0, 2, 4)]
         ledger.snapshots.let_go_of_forgotten(idle=0)
         assert asked == []  # nobody has written
@@ -357,7 +358,7 @@ def test_what_could_not_be_looked_at_is_looked_at_again(tmp_path, monkeypatch):
             with pytest.raises(BackendError, match="cannot be read"):
                 ledger.snapshots.let_go_of_forgotten(idle=0)
         ledger.snapshots.let_go_of_forgotten(idle=0)
-        assert [len(each) for each in ledger.snapshots.kept()] == [2]
+        assert [len(each) for each in kept_snapshots(ledger)] == [2]
 
 
 def test_a_write_lets_the_snapshots_of_its_scope_grow_once_between_two_searches(tmp_path, monkeypatch):
@@ -382,7 +383,7 @@ def test_a_write_lets_the_snapshots_of_its_scope_grow_once_between_two_searches(
     assert shown() == [1, 2, 1]
     put("f1")
     assert len(asked) == 2  # that of another scope is left as it is
-    assert all("terms" in vars(each) for each in ledger.snapshots.kept() if len(each) > 1)  # counted with the write
+    assert all("terms" in vars(each) for each in kept_snapshots(ledger) if len(each) > 1)  # counted with the write
     put("f2")
     put("f3")
     assert asked == []  # nobody has searched in between
@@ -543,11 +544,11 @@ def test_snapshots_keep_to_their_bytes_and_those_searched_longest_ago_go(ledger)
     for scope in ("a", "b", "c"):
         add(ledger, [fact(f"f{n}", scope=scope) for n in range(10)])
     ledger.snapshots.of(facts_in("a"))
-    ledger.snapshots.most = int(2.5 * sum(ledger.snapshots.held().values()))
+    ledger.snapshots.most = int(2.5 * sum(held_bytes(ledger).values()))
     for scope in ("a", "b", "a", "c"):
         assert len(ledger.snapshots.of(facts_in(scope))) == 10
-        assert sum(ledger.snapshots.held().values()) <= ledger.snapshots.most
-    assert set(ledger.snapshots.held()) == {"a", "c"}
+        assert sum(held_bytes(ledger).values()) <= ledger.snapshots.most
+    assert set(held_bytes(ledger)) == {"a", "c"}
 
 
 def test_a_scope_that_is_too_large_costs_no_other_its_place(ledger):
@@ -555,17 +556,17 @@ def test_a_scope_that_is_too_large_costs_no_other_its_place(ledger):
     keyword.add(add(ledger, [fact("f1", scope="small")]))
     keyword.add(add(ledger, [fact(f"f{n}", f"word{n} tea", scope="large") for n in range(200)]))
     ledger.snapshots.of(facts_in("small"))
-    ledger.snapshots.most = 2 * sum(ledger.snapshots.held().values())
+    ledger.snapshots.most = 2 * sum(held_bytes(ledger).values())
     for _ in range(2):
         assert ledger.snapshots.of(facts_in("large")) is None
         assert len(ledger.snapshots.of(facts_in("large"), at_any_size=True)) == 200
         assert len(keyword.search(["tea"], facts_in("large"), limit=500).passages) == 200
-    assert set(ledger.snapshots.held()) == {"small"}
+    assert set(held_bytes(ledger)) == {"small"}
 
 
 def behind(ledger):
     """The numbers that stand in the rooms of the kept vectors, behind what the snapshots show."""
-    return [each.vectors._room.array[len(each) : each.vectors._room.taken] for each in ledger.snapshots.kept()]
+    return [each.vectors._room.array[len(each) : each.vectors._room.taken] for each in kept_snapshots(ledger)]
 
 
 def test_nothing_that_may_be_undone_or_was_forgotten_meanwhile_stands_behind_what_is_kept(ledger, monkeypatch):
@@ -611,7 +612,7 @@ def test_nothing_of_what_is_forgotten_is_kept(ledger):
         ledger.snapshots.of(selection)
     ledger.remove([MemoryKey(scope=SCOPE, id="f1")])
     ledger.snapshots.forget([stored[0].id])
-    kept = ledger.snapshots.kept()
+    kept = kept_snapshots(ledger)
     assert len(kept) == 2
     for snapshot in kept:
         assert stored[0].id not in snapshot.ids
@@ -619,7 +620,7 @@ def test_nothing_of_what_is_forgotten_is_kept(ledger):
         for array in (snapshot.matrix, snapshot.vectors._room.array):
             assert not (array @ vectors[0]).any()
     ledger.snapshots.forget([each.id for each in stored])
-    assert ledger.snapshots.held() == {}
+    assert held_bytes(ledger) == {}
 
 
 def test_a_name_goes_with_the_last_of_what_was_said(tmp_path):
@@ -630,7 +631,7 @@ def test_a_name_goes_with_the_last_of_what_was_said(tmp_path):
     selection = Selection(scope=SCOPE, kind=Kind.EPISODIC, now=NOW, every_passage=True)
     assert set(store.ledger.snapshots.of(selection).names) == {"Ann", "Bob"}
     store.forget("e1", scope=SCOPE)
-    assert [snapshot.names for snapshot in store.ledger.snapshots.kept()] == [("Bob",)]
+    assert [snapshot.names for snapshot in kept_snapshots(store.ledger)] == [("Bob",)]
     store.close()
 
 
@@ -645,7 +646,7 @@ def test_what_was_read_before_something_was_forgotten_is_not_kept(ledger, monkey
 
     monkeypatch.setattr(ledger, "texts", read_and_forget)
     assert ledger.snapshots.of(facts_in()).ids.tolist() == [stored.id]
-    assert ledger.snapshots.held() == {}
+    assert held_bytes(ledger) == {}
 
 
 @pytest.mark.parametrize("most", [10**9, 0], ids=["kept", "evicted"])
@@ -706,7 +707,7 @@ def test_unknown_scopes_take_no_room(ledger):
     for n in range(5):
         assert len(ledger.snapshots.of(facts_in(f"nobody/{n}"))) == 0
         assert len(ledger.snapshots.of(episodes_in(f"nobody/{n}", include_child_scopes=True))) == 0
-    assert ledger.snapshots.held() == {}
+    assert held_bytes(ledger) == {}
 
 
 def test_what_is_attached_is_made_once_and_goes_with_its_snapshot(ledger):
@@ -717,9 +718,9 @@ def test_what_is_attached_is_made_once_and_goes_with_its_snapshot(ledger):
         snapshot = ledger.snapshots.of(facts_in())
         return ledger.snapshots.attach(snapshot, "model", lambda: made.append(1) or len(made), lambda _: 5_000)
 
-    before = ledger.snapshots.of(facts_in()) and sum(ledger.snapshots.held().values())
+    before = ledger.snapshots.of(facts_in()) and sum(held_bytes(ledger).values())
     assert [attached(), attached()] == [1, 1]
-    assert sum(ledger.snapshots.held().values()) == before + 5_000
+    assert sum(held_bytes(ledger).values()) == before + 5_000
     add(ledger, [fact("f2")])
     assert attached() == 2
 

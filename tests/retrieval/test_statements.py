@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
+from kept import kept_snapshots
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends.sql import snapshots
@@ -102,7 +103,7 @@ def test_a_warm_search_asks_at_most_four_things(filled, monkeypatch):
 
 def test_what_no_question_has_been_measured_by_is_read_by_one_statement_more(filled, monkeypatch):
     filled.retrieve("which pier for boat 3?", scope=SCOPE)
-    for snapshot in inside(filled).ledger.snapshots.kept():
+    for snapshot in kept_snapshots(inside(filled).ledger):
         snapshot.attached.clear()
     with statements(filled, monkeypatch) as said:
         filled.retrieve("which pier for boat 3?", scope=SCOPE)

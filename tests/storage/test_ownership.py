@@ -10,7 +10,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from kept import kept_terms
+from kept import kept_snapshots, kept_terms
 from patience import A_LONG_TIME, PATIENCE, until
 
 from memory_retrievers import (
@@ -218,7 +218,7 @@ def test_what_another_process_forgets_leaves_the_memory_of_this_one(store):
         assert len(memory.retrieve("zanzibar weather", scope="c1").semantic) == 2
         other.communicate("\n", timeout=2 * PATIENCE)
         assert [hit.memory.id for hit in memory.retrieve("zanzibar weather", scope="c1").semantic] == ["f2"]
-        assert sum(len(snapshot) for snapshot in inside(memory).ledger.snapshots.kept()) == 1
+        assert sum(len(snapshot) for snapshot in kept_snapshots(inside(memory).ledger)) == 1
 
 
 def test_what_another_process_forgets_leaves_the_memory_of_one_that_searches_no_more(store):

@@ -131,20 +131,19 @@ EMPTY_SCOPES: Final = """
 
 def remove_all(connection: Connection, keys: Sequence[MemoryKey]) -> int:
     """Delete memories, and their ids from everything that names them; returns how many existed."""
-    return sum(_remove_all_of(connection, scope, ids) for scope, ids in ids_by_scope(keys).items())
-
-
-def _remove_all_of(connection: Connection, scope: str, ids: Sequence[str]) -> int:
-    scope_id = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,))
-    drop_conversations(connection, scope, ids)
-    removed = [id for id in ids if _remove_one(connection, scope_id, id)]  # noqa: A001
-    if removed:
-        strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in removed}.__contains__)  # noqa: A001
-        for column in ("source_episodic_ids", "consolidated_from"):
-            _strike_out_of_lists(connection, column, scope_id, removed)
-        characters.strike_out(connection, scope, removed)
-        forget_empty_scopes(connection, scope)
-    return len(removed)
+    existed = 0
+    for scope, ids in ids_by_scope(keys).items():
+        scope_id = one(connection, "SELECT id FROM scopes WHERE scope = ?", (scope,))
+        drop_conversations(connection, scope, ids)
+        removed = [id for id in ids if _remove_one(connection, scope_id, id)]  # noqa: A001
+        if removed:
+            strike_out(connection, scope, {MemoryKey(scope=scope, id=id) for id in removed}.__contains__)  # noqa: A001
+            for column in ("source_episodic_ids", "consolidated_from"):
+                _strike_out_of_lists(connection, column, scope_id, removed)
+            characters.strike_out(connection, scope, removed)
+            forget_empty_scopes(connection, scope)
+        existed += len(removed)
+    return existed
 
 
 def sweep(connection: Connection) -> None:

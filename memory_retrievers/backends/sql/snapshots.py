@@ -332,19 +332,6 @@ class Snapshots:
             )
             self._watcher.start()
 
-    def kept(self) -> list[ScopeSnapshot]:
-        """All snapshots that are kept."""
-        with self._lock:
-            return [entry.snapshot for entry in self._entries.values()]
-
-    def held(self) -> dict[str, int]:
-        """Bytes of the snapshots that are kept, by scope; those of its fields together."""
-        with self._lock:
-            sizes: Counter[str] = Counter()
-            for (scope, *_), entry in self._entries.items():
-                sizes[scope] += entry.size
-            return dict(sizes)
-
     def _entry(self, selection: Selection) -> _Entry | None:
         key = _key(selection)
         with self._lock:
