@@ -136,7 +136,7 @@ def with_open(
     passages = [each for each in every if each[2].terms is not None]
     turns = [turn for *_, turn in passages]
     terms = list(dict.fromkeys(question.terms))
-    known = [dict(turn.terms or {}) for turn in turns]
+    known = [turn.terms or {} for turn in turns]
     lengths = np.array([sum(each.values()) for each in known], np.float64)
     counts = np.array([[each.get(term, 0) for each in known] for term in terms], np.float64)
     return Candidates(

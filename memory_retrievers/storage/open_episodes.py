@@ -197,10 +197,11 @@ class OpenEpisodes:
             for each in places
             if (turn := known.get(each.row)) is None or (each.is_embedded and turn.embedded is None)
         ]
-        known |= {one.row: _turn(one, self._unstored.get(one.row)) for one in self._ledger.open_episodes.read(wanted)}
+        read = self._ledger.open_episodes.read(wanted, with_vectors=True)
+        known |= {each.row: _turn(each, self._unstored.get(each.row)) for each in read}
         turns = {each.row: known[each.row] for each in places if each.row in known}
         with self._lock:
-            if cleared == self._cleared:
+            if cleared == self._cleared and (wanted or len(turns) < len(known)):
                 self._keep(searched, turns)
         return list(turns.values())
 
@@ -235,7 +236,7 @@ class OpenEpisodes:
             conversation: The conversation.
         """
         rows = self._ledger.open_episodes.first(scope, conversation, limit=len(messages))
-        known = {each.id: each.embedded for each in self._ledger.open_episodes.read(rows)}
+        known = {each.id: each.embedded for each in self._ledger.open_episodes.read(rows, with_vectors=True)}
         return {said_text(message): each for its_id, message in messages if (each := known.get(its_id)) is not None}
 
     def get(self, id: str, *, scope: str) -> EpisodicMemory:
@@ -305,7 +306,9 @@ class OpenEpisodes:
     def _known(self, searched: _Searched, embedder: ProbedEmbedder) -> dict[int, OpenTurn]:
         with self._lock:
             self._follow(embedder)
-            return dict(kept.turns) if (kept := self.kept.get(searched)) else {}
+            if kept := self.kept.get(searched):
+                self.kept.move_to_end(searched)
+            return dict(kept.turns) if kept else {}
 
     def _follow(self, embedder: ProbedEmbedder) -> None:
         """Drop the vectors of another embedder; that the store has its first ones makes none of them another's."""
@@ -322,10 +325,10 @@ class OpenEpisodes:
         """Keep the newest of these, as many as there is room for, and what was searched before them as well."""
         newest, size = list[OpenTurn](), 0
         for turn in reversed(turns.values()):
-            if size + turn.size > KEPT_OF_LAST:
+            if (larger := size + turn.size) > KEPT_OF_LAST:
                 break
             newest.append(turn)
-            size += turn.size
+            size = larger
         self.kept[searched] = _Kept({turn.row: turn for turn in reversed(newest)}, size)
         self.kept.move_to_end(searched)
         while len(self.kept) > 1 and sum(kept.size for kept in self.kept.values()) > KEPT_BYTES:

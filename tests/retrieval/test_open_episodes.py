@@ -320,7 +320,8 @@ def test_a_new_embedder_makes_these_vectors_anew(memory):
     assert told(memory, "Nantes") == [NANTES]
     memory.reembed(HashEmbedder(64), embedder_id="smaller")
     assert told(memory, "Nantes") == [NANTES]
-    (heard,) = inside(memory).ledger.open_episodes.read([inside(memory).ledger.open_episodes.places("c")[0].row])
+    queued = inside(memory).ledger.open_episodes
+    (heard,) = queued.read([queued.places("c")[0].row], with_vectors=True)
     assert heard.embedded.vector.shape == (64,)
     memory.flush("c")
     assert memory.verify().ok
@@ -399,7 +400,7 @@ def rows_read(memory, monkeypatch):
     """The rows of messages that are read meanwhile."""
     heard, rows = inside(memory).ledger.open_episodes, []
     read = heard.read
-    monkeypatch.setattr(heard, "read", lambda wanted: [rows.extend(wanted), read(wanted)][1])
+    monkeypatch.setattr(heard, "read", lambda wanted, **options: [rows.extend(wanted), read(wanted, **options)][1])
     return rows
 
 
@@ -592,3 +593,16 @@ def test_of_an_embedder_that_is_down_little_is_asked_and_all_later(clock, messag
         embedder.refused = "POISON"
         inside(memory).pipeline.embed_open()
         assert inside(memory).ledger.open_episodes.unembedded(after=0, limit=100) == []
+
+
+@pytest.mark.embedded("listens to SQLite")
+def test_the_vectors_of_queued_messages_are_read_by_the_first_search_alone(memory):
+    memory.add_messages("c", said(NANTES, "I like tea."))
+    first = told(memory, "Nantes")
+    statements = []
+    with inside(memory).ledger.database.read() as connection:
+        connection.set_trace_callback(statements.append)
+        assert told(memory, "Nantes") == first
+        connection.set_trace_callback(None)
+    assert any("m.content" in each for each in statements)
+    assert not any("m.tokens" in each for each in statements)

@@ -192,13 +192,14 @@ class SQLOpenEpisodes(Part):
             {"scope": scope, "conversation": conversation or "", "limit": limit},
         )
 
-    def read(self, rows: Sequence[int]) -> list[OpenMessage]:
+    def read(self, rows: Sequence[int], *, with_vectors: bool = False) -> list[OpenMessage]:
         """Read messages by their rows, ascending; those that are queued no more are left out."""
         if not rows:
             return []
         dialect = self.dialect
         found = self.query(
-            f"""SELECT m.row, s.scope, m.conversation, m.id, m.role, m.content, m.timestamp, m.vector, m.tokens
+            f"""SELECT m.row, s.scope, m.conversation, m.id, m.role, m.content, m.timestamp,
+            {"m.vector, m.tokens" if with_vectors else "NULL, NULL"}
             FROM queued_messages m JOIN scopes s ON s.id = m.scope_id
             WHERE {dialect.among("m.row", ":ids")} ORDER BY m.row""",
             {"ids": dialect.listed(rows)},
