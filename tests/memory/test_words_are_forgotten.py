@@ -11,7 +11,7 @@ from patience import PATIENCE
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends.sql import snapshots
 from memory_retrievers.models import MemoryKey
-from memory_retrievers.retrieval.question import remembered, without_common
+from memory_retrievers.retrieval.question import remembered, told_days, without_common
 from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.text.analysis import known_terms
 from memory_retrievers.text.languages import word_form
@@ -127,3 +127,54 @@ def test_a_question_that_is_being_embedded_while_something_is_forgotten_is_not_r
         embedder.goes_on.set()
         asked.result(PATIENCE)
         assert ADDRESS not in str([*gc.get_referents(inside(memory).store.embedder.latest().questions)])
+
+
+def forgetting_once(memory, forget):
+    """What follows a reading: something that was read is forgotten, by another thread, before anything is done with it."""
+    left = [forget]
+
+    def following(read):
+        def reading(*given, **options):
+            found = read(*given, **options)
+            if left and found:
+                with ThreadPoolExecutor() as threads:
+                    threads.submit(left.pop(), memory).result(PATIENCE)
+            return found
+
+        return reading
+
+    return following
+
+
+def test_words_of_what_is_forgotten_while_a_search_loads_its_scope_are_not_kept(tmp_path, monkeypatch):
+    with opened(tmp_path / "store") as memory:
+        memory.remember_fact(scope=SCOPE, id="f1", fact=f"Writes from {ADDRESS}")
+        memory.remember_fact(scope=SCOPE, fact="Likes tea")
+    with opened(tmp_path / "store") as memory:
+        passages = inside(memory).ledger.snapshots._passages
+        following = forgetting_once(memory, lambda memory: memory.forget("f1", scope=SCOPE))
+        monkeypatch.setattr(passages, "texts", following(passages.texts))
+        memory.retrieve("Who likes tea?", scope=SCOPE)
+        assert not {word for word in kept_words(memory) if "otterpin" in word}
+
+
+def test_words_of_a_queued_message_that_is_forgotten_while_a_search_reads_it_are_not_kept(tmp_path, monkeypatch):
+    with opened(tmp_path / "store") as memory:
+        memory.remember_fact(scope=SCOPE, fact="Likes tea")
+        memory.add_messages(SCOPE, [SAID])
+        queued = inside(memory).ledger.open_episodes
+        following = forgetting_once(memory, lambda memory: memory.forget_messages(SCOPE, [SAID]))
+        monkeypatch.setattr(queued, "read", following(queued.read))
+        assert not memory.retrieve("Who likes tea?", scope=SCOPE).episodic
+        assert not {word for word in kept_words(memory) if "otterpin" in word}
+
+
+def test_days_of_what_is_forgotten_while_a_search_asks_for_a_day_are_not_kept(tmp_path, monkeypatch):
+    with opened(tmp_path / "store") as memory:
+        for day in range(1, 9):
+            memory.remember_fact(scope=SCOPE, id=f"f{day}", fact=f"Sees the dentist on {day} May")
+        ledger = inside(memory).ledger
+        following = forgetting_once(memory, lambda memory: memory.forget("f1", scope=SCOPE))
+        monkeypatch.setattr(ledger, "texts", following(ledger.texts))
+        memory.retrieve("What do I have on 1 May?", scope=SCOPE)
+        assert told_days == {}

@@ -101,6 +101,7 @@ class Snapshots:
         takes_turns: Whether the database answers at once, in this process, so that a search loses nothing while
             another one waits for its turn.
         forgetting: What is called when something was forgotten, here or by another process.
+        forgotten: Another object each time.
     """
 
     def __init__(self, passages: StoredPassages) -> None:
@@ -115,6 +116,7 @@ class Snapshots:
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
         self._size = 0
         self._evictions = 0
+        self.forgotten = object()
         self._vector_bytes = 0
         self._watcher: threading.Thread | None = None
         self._closing = threading.Event()
@@ -256,6 +258,7 @@ class Snapshots:
 
     def forget_words(self) -> None:
         """Remember no word and no question: each may say what was forgotten."""
+        self.forgotten = object()
         for forget in self.forgetting:
             forget()
 
