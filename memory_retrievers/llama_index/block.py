@@ -19,21 +19,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_vali
 
 from memory_retrievers.errors import ConfigurationError
 from memory_retrievers.ingestion.worker import Process, going_on, process_queue
-from memory_retrievers.llama_index.turns import (
-    Latest,
-    Scope,
-    Turn,
-    TurnRecall,
-    Zone,
-    checked_scope,
-    checked_zone,
-    last_turn,
-    queue_messages,
-    scope_of,
-    size_of,
-    spoken,
-    zone_of,
-)
+from memory_retrievers.llama_index import turns
 from memory_retrievers.models import DetailLevel
 from memory_retrievers.models.fields import ValidatedModel
 from memory_retrievers.models.filters import MinRelevance
@@ -120,7 +106,7 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
     description: str | None = "What is remembered of earlier conversations."
     priority: int = 1
     memory: GivenMemory = Field(exclude=True, repr=False)
-    scope: Annotated[Scope, BeforeValidator(checked_scope)]
+    scope: Annotated[turns.Scope, BeforeValidator(turns.checked_scope)]
     episodic_limit: Annotated[int, Field(ge=0)] = 5
     semantic_limit: Annotated[int, Field(ge=0)] = 20
     detail: Annotated[DetailLevel | str, BeforeValidator(parse_detail)] = DetailLevel.AUTO
@@ -134,13 +120,13 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
     budget: Annotated[int, Field(ge=1)] = SCENE_BUDGET
     chat_length: Callable[[Sequence[ChatMessage]], int] = Field(default=len, exclude=True, repr=False)
     token_counter: Callable[[str], int] = Field(default=estimate_tokens, exclude=True, repr=False)
-    time_zone: Annotated[Zone, BeforeValidator(checked_zone)] = None
+    time_zone: Annotated[turns.Zone, BeforeValidator(turns.checked_zone)] = None
 
-    _recall: TurnRecall[RetrievalResult] = PrivateAttr(default_factory=lambda: TurnRecall(size_of))
-    _scenes: TurnRecall[str] = PrivateAttr(default_factory=lambda: TurnRecall[str](getsizeof))
+    _recall: turns.TurnRecall[RetrievalResult] = PrivateAttr(default_factory=lambda: turns.TurnRecall(turns.size_of))
+    _scenes: turns.TurnRecall[str] = PrivateAttr(default_factory=lambda: turns.TurnRecall[str](getsizeof))
     _scene_prompt: ScenePrompt[ChatMessage] = PrivateAttr()
-    _shorter: Latest[tuple[str, str], tuple[_Shorter, int]] = PrivateAttr(
-        default_factory=lambda: Latest(lambda kept: kept[1])
+    _shorter: turns.Latest[tuple[str, str], tuple[_Shorter, int]] = PrivateAttr(
+        default_factory=lambda: turns.Latest(lambda kept: kept[1])
     )
 
     def __deepcopy__(self, _memo: object = None) -> Self:
@@ -184,7 +170,7 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
         others = [block for block in chat.memory_blocks if block is not self]
         if len(others) == len(chat.memory_blocks):
             raise ConfigurationError(f"block {self.name!r} is not part of this Memory: flush one that it was given to")
-        scope = scope_of(self.scope)
+        scope = turns.scope_of(self.scope)
         # hand on the queue: to the end, also where nobody waits for it any more, so that no message goes twice
         await asyncio.shield(self._handed_on(chat, others, scope))
         self._recall.forget((scope, chat.session_id))  # the same question is the first of a new chat from now on
@@ -197,7 +183,7 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
         for block in others:
             await block.aput(waiting, from_short_term_memory=True, session_id=chat.session_id)
         if self.accept_short_term_memory:
-            await asyncio.to_thread(queue_messages, self.memory, scope, waiting, conversation=chat.session_id)
+            await asyncio.to_thread(turns.queue_messages, self.memory, scope, waiting, conversation=chat.session_id)
         await chat.sql_store.archive_oldest_messages(chat.session_id, n=len(waiting))
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
@@ -216,15 +202,15 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
         await asyncio.to_thread(self._stored, messages)
 
     def _recalled(self, messages: list[ChatMessage], session_id: str | None) -> str:
-        scope, turn = scope_of(self.scope), last_turn(messages)
+        scope, turn = turns.scope_of(self.scope), turns.last_turn(messages)
         is_search = self._scene_prompt.format != "scene" and turn is not None and turn.asks
-        zone = parse_zone(zone_of(self.time_zone)) if is_search else None  # an unknown one is the host's to mend
+        zone = parse_zone(turns.zone_of(self.time_zone)) if is_search else None  # an unknown one is the host's to mend
         with going_on("nothing was recalled"):
             return self._content(messages, scope, session_id, turn, zone)
         return ""
 
     def _content(
-        self, messages: list[ChatMessage], scope: str, session_id: str | None, turn: Turn | None, zone: str | None
+        self, messages: list[ChatMessage], scope: str, session_id: str | None, turn: turns.Turn | None, zone: str | None
     ) -> str:
         shorter: _Shorter
         size = 0
@@ -233,12 +219,12 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
             content = render() if turn is None else self._scenes((scope, session_id), turn, lambda _: render())
             shorter = partial(self._shortened_scene, render, content)
         elif turn is not None and turn.asks:
-            retrieved = partial(self._retrieved, scope=scope, zone=zone, in_prompt=spoken(messages))
+            retrieved = partial(self._retrieved, scope=scope, zone=zone, in_prompt=turns.spoken(messages))
             found = self._recall((scope, session_id), turn, retrieved)
             if not (found.semantic or found.episodic):  # so a chat that is reset may ask the same anew
                 self._recall.forget((scope, session_id))
             content = self._rendered(found, self.detail)
-            shorter, size = partial(self._shortened, found, partial(retrieved, turn.asks)), size_of(found)
+            shorter, size = partial(self._shortened, found, partial(retrieved, turn.asks)), turns.size_of(found)
         else:
             return ""
         if content:
@@ -246,14 +232,14 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
         return content
 
     def _stored(self, messages: list[ChatMessage]) -> None:
-        scope = scope_of(self.scope)
+        scope = turns.scope_of(self.scope)
         for session, said in groupby(messages, key=lambda message: message.additional_kwargs.get("session_id")):
             conversation = None if session is None else str(session)
-            if queue_messages(self.memory, scope, [*said], conversation=conversation):
+            if turns.queue_messages(self.memory, scope, [*said], conversation=conversation):
                 process_queue(self.memory, scope, process=self.process)
 
     def _truncated(self, content: str, room: int) -> str | None:
-        kept = self._shorter.get((scope_of(self.scope), content))  # two scopes may hold the same text
+        kept = self._shorter.get((turns.scope_of(self.scope), content))  # two scopes may hold the same text
         return kept[0](room) if kept is not None and room > 0 else None
 
     def _rendered(self, found: RetrievalResult, detail: DetailLevel | str) -> str:
@@ -277,8 +263,8 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
         return best(fitting) if fitting else None
 
     def _scene(self, messages: list[ChatMessage], scope: str, *, budget: int | None = None) -> str:
-        turn = last_turn(messages)
-        query = asked_by(self.memory, turn.asks, said=spoken(messages)) if turn and turn.asks else ""
+        turn = turns.last_turn(messages)
+        query = asked_by(self.memory, turn.asks, said=turns.spoken(messages)) if turn and turn.asks else ""
         return notes(self._scene_prompt.render(messages, scope=scope, query=query, budget=budget), tag=self.name)
 
     def _shortened_scene(self, render: Callable[..., str], content: str, room: int) -> str | None:

@@ -17,23 +17,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, field_seri
 from memory_retrievers.backends.files import written
 from memory_retrievers.errors import ConfigurationError, ValidationError
 from memory_retrievers.ingestion.worker import Process, going_on, process_queue
-from memory_retrievers.llama_index.turns import (
-    AnyMessage,
-    Turn,
-    TurnRecall,
-    as_chat,
-    copies,
-    handle_of,
-    last_turn,
-    place_of,
-    queue_messages,
-    read_messages,
-    recent_turns,
-    shared_memory,
-    size_of,
-    spoken,
-    with_text,
-)
+from memory_retrievers.llama_index import turns
 from memory_retrievers.memory import AgentMemory
 from memory_retrievers.models import DetailLevel, JsonObject, scopes
 from memory_retrievers.models.fields import ValidatedModel
@@ -140,7 +124,7 @@ class ConversationMemory(ValidatedModel, BaseMemory):
     time_zone: Annotated[str | None, BeforeValidator(parse_zone)] = None
     handle: str | None = Field(default=None, repr=False)
 
-    _recall: TurnRecall[RetrievalResult] = PrivateAttr(default_factory=lambda: TurnRecall(size_of))
+    _recall: turns.TurnRecall[RetrievalResult] = PrivateAttr(default_factory=lambda: turns.TurnRecall(turns.size_of))
     _own: AgentMemory | None = PrivateAttr(default=None)
     _asked: list[ChatMessage] = PrivateAttr(default_factory=list)
     _lock: threading.RLock = PrivateAttr(default_factory=threading.RLock)
@@ -154,7 +138,7 @@ class ConversationMemory(ValidatedModel, BaseMemory):
     @model_validator(mode="after")
     def _find_memory(self) -> Self:
         if self.memory is None:
-            self.memory = shared_memory(self.handle)
+            self.memory = turns.shared_memory(self.handle)
         return self
 
     @classmethod
@@ -169,7 +153,7 @@ class ConversationMemory(ValidatedModel, BaseMemory):
         *,
         scope: str,
         path: str | Path | None = None,
-        chat_history: Sequence[AnyMessage] | None = None,
+        chat_history: Sequence[turns.AnyMessage] | None = None,
         **attributes: Unpack[ChatOptions],
     ) -> Self:
         """Create a conversation memory; the arguments are its attributes.
@@ -193,14 +177,14 @@ class ConversationMemory(ValidatedModel, BaseMemory):
                 memory=memory,
                 path=None if path is None else str(path),
                 scope=scope,
-                messages=copies(as_chat(chat_history or ())),
+                messages=turns.copies(turns.as_chat(chat_history or ())),
                 **attributes,
             )
 
     def __deepcopy__(self, _memo: object = None) -> Self:
         """A separate chat that shares the memory."""
         chat = self.__reduce__()[0]()
-        chat._asked = copies(self._asked)  # noqa: SLF001 - of its own class
+        chat._asked = turns.copies(self._asked)  # noqa: SLF001 - of its own class
         return chat
 
     def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:
@@ -237,26 +221,26 @@ class ConversationMemory(ValidatedModel, BaseMemory):
             )
         chat = self.get_all()
         asks = ChatMessage(role=MessageRole.USER, content=input) if isinstance(input, str) else input
-        question = [] if asks is None else as_chat([asks], name="input")
-        asked = last_turn([*chat, *question])
-        recent = recent_turns(
+        question = [] if asks is None else turns.as_chat([asks], name="input")
+        asked = turns.last_turn([*chat, *question])
+        recent = turns.recent_turns(
             chat if initial_token_count < self.token_limit else [],
             token_limit=self.token_limit - initial_token_count,
             message_limit=self.message_limit,
             count_tokens=self.token_counter,
         )
-        return self._informed(recent, asked, in_prompt=spoken([*recent, *question]))
+        return self._informed(recent, asked, in_prompt=turns.spoken([*recent, *question]))
 
     def get_all(self) -> list[ChatMessage]:
         """Return the whole chat, without memories."""
         with self._lock:
-            return copies(self.messages)
+            return turns.copies(self.messages)
 
-    def put(self, message: AnyMessage) -> None:
+    def put(self, message: turns.AnyMessage) -> None:
         """Add a message as :meth:`put_messages` does."""
         self.put_messages([message])
 
-    def put_messages(self, messages: Iterable[AnyMessage]) -> None:
+    def put_messages(self, messages: Iterable[turns.AnyMessage]) -> None:
         """Add messages to the chat and to the long-term memory, and have due messages processed.
 
         A ``Message`` keeps its time; all others are said now.
@@ -266,26 +250,26 @@ class ConversationMemory(ValidatedModel, BaseMemory):
             ConfigurationError: The store cannot be opened from the path, or is read-only; the chat is unchanged.
             BackendError: The messages could not be stored; the chat is unchanged.
         """
-        memory, given = self._long_term(), read_messages(messages)
-        messages = copies(given)
+        memory, given = self._long_term(), turns.read_messages(messages)
+        messages = turns.copies(given)
         with _registering:
             _chats[id(self)] = self
         with self._lock:
-            queued = queue_messages(memory, self.scope, [*self._asked, *given], conversation=self.session_id)
+            queued = turns.queue_messages(memory, self.scope, [*self._asked, *given], conversation=self.session_id)
             self.messages, self._asked = [*self.messages, *messages], []
         if any(message.role == MessageRole.USER for message in messages):
             self._recall.forget(self.scope)  # the same words once more are another turn
         if queued:
             process_queue(memory, self.scope, process=self.process)
 
-    def set(self, messages: Iterable[AnyMessage]) -> None:
+    def set(self, messages: Iterable[turns.AnyMessage]) -> None:
         """Replace the chat, but not the long-term memory: callers that keep the chat set it again and again.
 
         Messages of the user at its end are stored with the next messages that are put, such as the answer. Answers with
         which a list of ``Message`` begins, as a cut transcript may, are left out.
         """
         with self._lock:
-            self.messages = copies(as_chat(messages, name="messages"))
+            self.messages = turns.copies(turns.as_chat(messages, name="messages"))
             self._asked = [*takewhile(lambda each: each.role == MessageRole.USER, reversed(self.messages))][::-1]
         self._recall.forget(self.scope)  # engines and agents set it before each turn
 
@@ -311,7 +295,7 @@ class ConversationMemory(ValidatedModel, BaseMemory):
                 self._own = None
 
     def _informed(
-        self, recent: Sequence[ChatMessage], asked: Turn | None, *, in_prompt: Sequence[Message]
+        self, recent: Sequence[ChatMessage], asked: turns.Turn | None, *, in_prompt: Sequence[Message]
     ) -> list[ChatMessage]:
         """Return the recent turns with profile and memories."""
         if asked is None:
@@ -326,10 +310,10 @@ class ConversationMemory(ValidatedModel, BaseMemory):
                 shown = found.without_facts(known)  # they are in the prompt anyway
                 text = shown.to_markdown(self.detail, max_tokens=self.max_tokens, token_counter=self.token_counter)
                 block = between_tags(text, tag=TAG)
-        place = place_of(asked, recent) if self.placement == "tail" else None
+        place = turns.place_of(asked, recent) if self.placement == "tail" else None
         messages = [*recent]
         if block and place is not None:
-            messages[place] = with_text(messages[place], block)
+            messages[place] = turns.with_text(messages[place], block)
         in_system = "\n\n".join(filter(None, (profile, "" if place is not None else block)))
         return [ChatMessage(role=MessageRole.SYSTEM, content=in_system), *messages] if in_system else messages
 
@@ -355,7 +339,7 @@ class ConversationMemory(ValidatedModel, BaseMemory):
 
     @field_serializer("handle")
     def _named(self, handle: str | None) -> str | None:
-        return handle if self.memory is None else handle_of(self.memory)
+        return handle if self.memory is None else turns.handle_of(self.memory)
 
     @field_serializer("messages")
     def _dumped(self, messages: list[ChatMessage]) -> list[JsonObject]:
@@ -372,7 +356,7 @@ def asked_last(memory: Memory, scope: str) -> tuple[Message, ...]:
     with _registering:
         of_scope = [chat for chat in _chats.values() if chat.scope == scope]
     chats = [chat for chat in of_scope if (chat._own or chat.memory) is memory]  # noqa: SLF001
-    latest = [spoken(chat.messages[-_LATEST:]) for chat in chats]
+    latest = [turns.spoken(chat.messages[-_LATEST:]) for chat in chats]
     return tuple(each for said in latest for each in takewhile(lambda each: is_of_user(each.role), reversed(said)))
 
 

@@ -249,7 +249,7 @@ async def test_a_flush_that_is_cancelled_hands_on_each_message_once(block, store
         assert may_go_on.wait(PATIENCE)
 
     with monkeypatch.context() as patch:
-        patch.setattr("memory_retrievers.llama_index.block.queue_messages", slowly)
+        patch.setattr("memory_retrievers.llama_index.block.turns.queue_messages", slowly)
         flushing = asyncio.create_task(block.aflush(chat))
         await is_queued.wait()
         flushing.cancel()
