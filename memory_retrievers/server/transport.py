@@ -90,9 +90,9 @@ class Transport:
         self, url: str, *, token: str | None = None, timeout: float = DEFAULT_TIMEOUT, retries: int = 3
     ) -> None:
         if not _is_address(url):
-            shown = url if "@" not in str(url) else "this"  # a password may stand before it
+            shown = "this" if any(mark in str(url) for mark in "@?#") else repr(url)  # a secret may stand beside them
             raise ConfigurationError(
-                f"{shown!r} is not the address of a server: write it like http://127.0.0.1:8000 or https://..., "
+                f"{shown} is not the address of a server: write it like http://127.0.0.1:8000 or https://..., "
                 "without a query"
             )
         if not is_seconds(timeout) or isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:

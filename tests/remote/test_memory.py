@@ -229,6 +229,13 @@ def test_an_address_is_of_a_web_server(url):
         RemoteMemory(url)
 
 
+@tried_in_one("url", ["http://h?token=hush", "http://h#hush", "ftp://u:hush@h"])
+def test_a_secret_in_an_address_is_not_repeated(url):
+    with pytest.raises(ConfigurationError, match=r"^this is not the address of a server") as caught:
+        RemoteMemory(url)
+    assert "hush" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "timeouts",
     [
