@@ -27,8 +27,6 @@ BARE_LENGTH: Final = 40  # characters of a sentence that may be a scrap of one
 CHOOSING: Final = 3  # a preference of at most so many terms does not say what it is about
 
 LINKED: Final = 3  # messages before it that say something which a correction may take back, whatever their words
-LONG_ANSWER: Final = 8  # an assistant's message of more sentences has a "not" somewhere, whatever it answers
-ANSWERING: Final = 4  # so only its first sentences may take back what others said, whatever their words
 REACH: Final = 20  # so many messages before it a correction may take back by a word that both have
 MOST_NEEDED: Final = 150  # sentences that one may need: more have no room in a summary, however short they are
 CONTEXT: Final = 3  # at most so many messages before the last are shown with it, where each answers the one before
@@ -385,8 +383,6 @@ def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
             place for place in messages[number] if said[place].corrects or said[place].details or said[place].is_bare
         ]
         scrap = all(said[place].is_bare or not said[place].terms for place in messages[number])
-        linking = [each for each in correcting if said[each].takes_back or (scrap and said[each].is_bare)]
-        is_long = len(messages[number]) > LONG_ANSWER and not is_of_user(said[messages[number][0]].speaker)
         between = 0  # messages between that say something
         for back, earlier in enumerate(reversed(order[max(0, position - REACH) : position + 1])):
             between += back > 0 and any(said[place].terms for place in messages[earlier])
@@ -395,11 +391,12 @@ def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
                     each
                     for each in correcting
                     if each > place
-                    and ((between <= LINKED and each in linking) or said[each].may_undo(said[place]))
+                    and (
+                        (between <= LINKED and (said[each].takes_back or (scrap and said[each].is_bare)))
+                        or said[each].may_undo(said[place])
+                    )
                     and not (said[each].agrees_with(said[place]) or said[each].only_remarks_on(said[place]))
                 )
-            if is_long:
-                linking = [each for each in linking if each < messages[number][ANSWERING]]
     needed: list[frozenset[int]] = [frozenset()] * len(said)
     for place in reversed(range(len(said))):  # what is needed comes later, so it is known already
         every = direct[place]

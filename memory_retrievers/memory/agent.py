@@ -855,7 +855,7 @@ class AgentMemory(BaseMemory):
         versions = self._store.ledger.facts.history(scope=scopes.parse(scope), id=asked)
         visible = tuple(version for version in versions if not version.has_expired(now))
         if asked not in {version.id for version in visible}:
-            raise NotFoundError(f"Memory not found: {fact_id}; only facts have a history")
+            raise NotFoundError(f"Memory not found: {fact_id}")
         return visible
 
     def events(self, scope: str, *, id: str | None = None, limit: int = 100) -> tuple[MemoryEvent, ...]:

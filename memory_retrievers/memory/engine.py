@@ -225,7 +225,7 @@ def _shared_engine(parts: ResolvedOptions, directory: Path) -> tuple[Engine, Cal
                 break
         has, wanted = live.engine.settings, parts.settings_with(parts.embedder.id)
         if has != wanted and live.holders[:1] == [True]:
-            which = ", ".join(name for name in wanted if has[name] != wanted[name])
+            which = ", ".join(name for name in wanted if not (has[name] is wanted[name] or has[name] == wanted[name]))
             raise ConfigurationError(
                 f"{directory} is open in this process with other settings ({which}): close it first, or open it the "
                 "same way, with the same objects"

@@ -104,10 +104,12 @@ class HybridRetriever:
         """Answer a question. No forgetting state changes; with ``record`` a review is filed for later."""
         snapshots = self._store.ledger.snapshots
         before = snapshots.forgotten
-        result, _ = self._found(request)
-        if snapshots.forgotten is not before:  # what was read before that may have been analyzed after it
-            for forget in snapshots.forgetting:
-                forget()
+        try:
+            result, _ = self._found(request)
+        finally:
+            if snapshots.forgotten is not before:  # what was read before that may have been analyzed after it
+                for forget in snapshots.forgetting:
+                    forget()
         found = [hit.memory for hit in result.episodic if record and not hit.memory.is_open]
         if found:
             keys = tuple(MemoryKey(scope=each.scope, id=each.id) for each in found)

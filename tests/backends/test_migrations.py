@@ -170,6 +170,29 @@ def test_a_file_with_tables_of_another_program_is_never_taken_for_a_new_one(tmp_
         assert _pragma(diary, "user_version") == (len(MIGRATIONS),)
 
 
+AT_EXIT = """
+import atexit, sys
+from memory_retrievers import AgentMemory
+from memory_retrievers.testing import HashEmbedder
+
+def at_exit():
+    for opened in (AgentMemory.open(sys.argv[1], embedder=HashEmbedder()), AgentMemory.in_memory(embedder=HashEmbedder())):
+        with opened as memory:
+            memory.remember_fact(scope="c", fact="The last word")
+            print(len(memory.list("c")))
+
+atexit.register(at_exit)
+AgentMemory.in_memory(embedder=HashEmbedder()).close()
+"""
+
+
+def test_a_program_opens_a_new_store_as_it_ends(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EXIT, tmp_path / "store"], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("1\n1\n", "", 0)
+
+
 def test_a_new_file_that_another_program_has_locked_is_refused_and_not_tried_for_ever(tmp_path):
     file = tmp_path / "new.db"
     with closing(sqlite3.connect(file, timeout=0.01)) as new, closing(sqlite3.connect(file)) as other:

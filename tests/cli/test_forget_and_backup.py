@@ -1,9 +1,15 @@
 import json
 import shutil
+import signal
+import sys
 
 import pytest
+from typer.testing import CliRunner
 
 from memory_retrievers import AgentMemory
+from memory_retrievers.backends.sqlite import schema
+from memory_retrievers.cli import app
+from memory_retrievers.testing import inside
 
 
 @pytest.fixture
@@ -59,6 +65,26 @@ def test_a_backup_can_be_looked_into_and_is_never_overwritten(store, run, refuse
     run("backup", tmp_path / "copy", "--store", store)
     assert scopes(run, tmp_path / "copy") == scopes(run, store)
     assert "is in use already" in refused("backup", tmp_path / "copy", "--store", store)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM that can be handled")
+def test_sigterm_ends_a_backup_between_two_steps_and_leaves_nothing(store, tmp_path, monkeypatch):
+    with AgentMemory.open(store) as memory, inside(memory).ledger.database.write() as connection:
+        connection.execute("CREATE TABLE large AS SELECT zeroblob(20000000) AS large")  # more than one step
+    left = []
+
+    def interrupted(_status, remaining, _pages):
+        left.append(remaining)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(schema, "refuse_to_wait", interrupted)
+    (tmp_path / "copies").mkdir()
+    result = CliRunner().invoke(app, ["backup", str(tmp_path / "copies" / "new"), "--store", str(store)])
+    assert result.exit_code == 128 + signal.SIGTERM, result.output
+    assert len(left) == 1
+    assert left[0] > 0
+    assert not list((tmp_path / "copies").iterdir())
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_neither_a_backup_nor_an_export_is_put_into_the_store_itself(store, run, refused, tmp_path):

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE, until
 
-from memory_retrievers import AgentMemory, __version__
-from memory_retrievers.testing import inside
+from memory_retrievers import __version__
 
 SCOPE = "user/ines"
 COMMAND = Path(sys.executable).parent / "memory-retrievers"
@@ -83,18 +82,13 @@ WAITING = "import time\n\ndef embed(texts):\n    time.sleep(3_600)\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process is killed there at once")
-@pytest.mark.parametrize("command", ["export", "import", "backup"])
+@pytest.mark.parametrize("command", ["export", "import"])
 def test_sigterm_leaves_nothing_of_a_copy(demo, foreign_store, run, tmp_path, command):
     copies = tmp_path / "copies"
     copies.mkdir()
     (tmp_path / "waiting.py").write_text(WAITING)
     run("export", tmp_path / "all.jsonl", "--store", foreign_store)
-    large = shutil.copytree(demo[0], tmp_path / "large")
-    if command == "backup":
-        with AgentMemory.open(large) as memory, inside(memory).ledger.database.write() as connection:
-            connection.execute("CREATE TABLE large AS SELECT zeroblob(200000000) AS large")  # for some seconds of work
     arguments = {
-        "backup": [copies / "new", "--store", large],
         "export": ["-", "--store", demo[0]],  # to a pipe that is full, and nobody reads
         "import": [
             "all.jsonl",

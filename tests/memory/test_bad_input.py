@@ -227,12 +227,12 @@ def test_a_path_that_is_a_file_is_refused(tmp_path):
     assert file.read_text() == "mine"
 
 
-@pytest.mark.embedded("PostgreSQL has one keyword engine")
 def test_the_address_of_a_server_is_refused_where_a_database_is_connected_to_with_what_opens_it():
     with pytest.raises(ConfigurationError, match=r"remote\.RemoteMemory opens the http"):
         AgentMemory.connect("http://127.0.0.1:8000")
 
 
+@pytest.mark.embedded("PostgreSQL has one keyword engine")
 def test_an_unknown_keyword_engine_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="sqlite_bm25, rank_bm25"):
         AgentMemory.in_memory(embedder=HashEmbedder(), keyword="lucene")

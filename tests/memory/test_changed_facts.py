@@ -182,12 +182,6 @@ def test_other_scopes_see_no_version(moved, memory):
         memory.history(moved.id, scope="c2")
 
 
-def test_who_asks_for_the_history_of_an_episode_reads_that_only_facts_have_one(memory):
-    episode = memory.remember_episode(scope="c1", summary="They spoke of Porto.")
-    with pytest.raises(NotFoundError, match=f"{episode.id}; only facts have a history"):
-        memory.history(episode.id, scope="c1")
-
-
 def test_why_a_former_version_is_returned_is_explained(moved, memory):
     explained = memory.explain(QUESTION, scope="c1", as_of=DAYS[0])
     assert explained.semantic[0].text == "User lives in Porto"

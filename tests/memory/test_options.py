@@ -234,6 +234,19 @@ def test_two_holders_of_a_store_have_the_same_segmenter_and_judge(opened):
                 opened(**other)
 
 
+@pytest.mark.embedded
+def test_the_same_object_is_no_other_setting_though_it_equals_nothing(opened):
+    class EqualsNothing(EveryTwo):
+        __hash__ = None
+
+        def __eq__(self, other):
+            return False
+
+    segmenter = EqualsNothing()
+    with opened(segmenter=segmenter), pytest.raises(ConfigurationError, match=r"other settings \(keyword\)"):
+        opened(segmenter=segmenter, keyword="rank_bm25")
+
+
 def test_an_option_of_a_search_of_another_name_is_refused_as_any_argument_is(memory):
     remote = RemoteMemory("http://127.0.0.1:1", retries=0)
     searches = [

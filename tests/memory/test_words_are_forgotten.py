@@ -11,6 +11,7 @@ from patience import PATIENCE
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.backends.sql import snapshots
 from memory_retrievers.models import MemoryKey
+from memory_retrievers.retrieval import ranking
 from memory_retrievers.retrieval.question import remembered, told_days, without_common
 from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.text.analysis import known_terms
@@ -166,6 +167,19 @@ def test_words_of_a_queued_message_that_is_forgotten_while_a_search_reads_it_are
         following = forgetting_once(memory, lambda memory: memory.forget_messages(SCOPE, [SAID]))
         monkeypatch.setattr(queued, "read", following(queued.read))
         assert not memory.retrieve("Who likes tea?", scope=SCOPE).episodic
+        assert not {word for word in kept_words(memory) if "otterpin" in word}
+
+
+def test_words_of_what_is_forgotten_while_a_search_reads_that_then_fails_are_not_kept(tmp_path, monkeypatch):
+    with opened(tmp_path / "store") as memory:
+        memory.remember_fact(scope=SCOPE, id="f1", fact=f"Writes from {ADDRESS}")
+    with opened(tmp_path / "store") as memory:
+        passages = inside(memory).ledger.snapshots._passages
+        following = forgetting_once(memory, lambda memory: memory.forget("f1", scope=SCOPE))
+        monkeypatch.setattr(passages, "texts", following(passages.texts))
+        monkeypatch.setattr(ranking, "_fuse", None)  # which is called after the reading
+        with pytest.raises(TypeError):
+            memory.retrieve("Who likes tea?", scope=SCOPE)
         assert not {word for word in kept_words(memory) if "otterpin" in word}
 
 

@@ -248,8 +248,9 @@ class Feeder:
         """Stop using the projection until it has been reopened and checked, or recreated."""
         self._generation = None
         self._suspect = self._suspect or isinstance(error, IndexOutOfStepError)
-        self._failures += 1
-        self._next_attempt = time.monotonic() + min(FIRST_PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
+        if (now := time.monotonic()) >= self._next_attempt:  # else a search has failed that began before the last did
+            self._failures += 1
+            self._next_attempt = now + min(FIRST_PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
 
     @contextmanager
     def waited_for(self) -> Iterator[bool]:

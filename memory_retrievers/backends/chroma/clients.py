@@ -146,7 +146,7 @@ def _in_time(function: Callable[..., Any], name: str, /, *args: object, **given:
         ask()
     if wait([answer], timeout=(longest := LONGEST_SEARCH if name == "query" else LONGEST_CALL)).not_done:
         error = IndexOutOfStepError if name in {"upsert", "delete"} else BackendError  # it may still be written
-        raise error(f"Chroma's server has not answered within {longest:.0f} seconds")
+        raise error(f"Chroma has not answered within {longest:.0f} seconds")
     return InTime(answer.result()) if name in {"get_collection", "create_collection"} else answer.result()
 
 

@@ -237,7 +237,7 @@ class Database(sql.Database):
             source.execute("SELECT 1 FROM sqlite_master")  # from here on it is one moment, however many steps it takes
             make(directory / file.name, self._access)
             with closing(sqlite3.connect(directory / file.name)) as target:
-                source.backup(target, pages=2_000, progress=lambda *_: None)  # between two steps a signal is handled
+                source.backup(target, pages=2_000, progress=schema.refuse_to_wait)  # a signal is handled between steps
             write_seal(directory / file.name, self._access)
 
     def close(self) -> None:

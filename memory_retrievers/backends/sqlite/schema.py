@@ -330,10 +330,11 @@ def refuse_older(connection: sqlite3.Connection, path: Path | None) -> None:
 
 def fill(connection: sqlite3.Connection) -> None:
     """Create the tables of a database without a page: copied from an empty one, in one transaction and little time."""
-    _empty(MIGRATIONS).backup(connection, progress=_refuse_to_wait)
+    _empty(MIGRATIONS).backup(connection, progress=refuse_to_wait)
 
 
-def _refuse_to_wait(status: int, *_: int) -> None:
+def refuse_to_wait(status: int, *_: int) -> None:
+    """End a copy of a database that waits for a lock, which SQLite would go on to try for."""
     if status in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:  # even after the timeout; it would be tried for ever
         raise sqlite3.OperationalError("database is locked")
 
@@ -342,6 +343,7 @@ def _refuse_to_wait(status: int, *_: int) -> None:
 def _empty(_migrations: tuple[tuple[str, ...], ...]) -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     atexit.register(connection.close)
+    atexit.register(_empty.cache_clear)  # first: what opens a store later than this makes one of its own
     migrate(connection)
     return connection
 

@@ -265,6 +265,14 @@ def test_pauses_grow_with_failures_in_a_row(ledger, projection, monkeypatch):
     index.close()
 
 
+def test_searches_that_fail_at_once_count_as_one_failure(ledger, projection):
+    index = made(ledger, projection, exact_limit=0, at_once=True)
+    for _ in range(5):
+        index._feeder.distrust(BackendError("it has not answered"))
+    assert index._feeder._next_attempt - time.monotonic() <= indexing.FIRST_PAUSE
+    index.close()
+
+
 def test_a_projection_that_has_lost_rows_is_made_anew_at_its_first_use(tmp_path):
     ledger = SQLLedger(Database(None))
     projection = Recording(tmp_path / "chroma")
