@@ -60,7 +60,9 @@ def test_of_what_waits_only_the_messages_of_an_episode_are_read_when_it_is_made(
     queue, read = inside(plain).ledger.open_episodes, []
     for name in ("places", "read"):
         every = getattr(queue, name)
-        monkeypatch.setattr(queue, name, lambda *asked, every=every: read.extend(found := every(*asked)) or found)
+        monkeypatch.setattr(
+            queue, name, lambda *asked, every=every, **options: read.extend(found := every(*asked, **options)) or found
+        )
     assert len(plain.flush("c").episodes) == 6
     assert len(read) == 12
 
