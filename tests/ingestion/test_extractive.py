@@ -231,11 +231,14 @@ class TestSummary:
         assert summary.endswith("…")
 
     def test_the_number_of_an_item_stays_with_it(self):
-        steps = ["Leave the bags at the hotel.", "Walk through the old town.", "Eat at the market hall."]
-        summary = fallback_summary(said("\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))))
-        shown = [f"{number}. {step}" for number, step in enumerate(steps, start=1) if step in summary]
-        assert shown
-        assert summary == f"User: {' '.join(shown)}"
+        places = ["inn", "mill", "lake", "fort", "pier", "zoo"]
+        items = [
+            f"{n}. Walk to the {place} and stay there until it is dark." for n, place in enumerate(places, start=1)
+        ]
+        left = fallback_summary(said("\n".join(items)))
+        for item in items:
+            left = left.replace(item, "")
+        assert set(left.split()) == {"User:", "Earlier:"}
 
     @given(messages)
     def test_is_one_line_not_blank_and_not_too_long(self, messages):
