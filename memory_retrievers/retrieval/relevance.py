@@ -226,7 +226,8 @@ def relevant(
     share = OLDER if is_auto and not asks_for_list(question.text) else 0.0  # of an episode the question may be newer
     kept = _relevant(semantic, request, calibration[Kind.SEMANTIC], share=share)
     if of_its_time := of_time & {hit.memory.key for hit in semantic}:
-        kept = of_its_time | {hit.memory.key for hit in semantic if hit.memory.key in kept and _recurs(hit.memory)}
+        facts = [hit.memory for hit in semantic if hit.memory.key in kept and tells_time(hit.memory.fact)]
+        kept = of_its_time | {fact.key for fact in facts if not names_relative_day(fact.fact)}  # also "every Friday"
     if of_time or question.asks_what_was_said:
         kept |= of_time
         if question.behind:  # the days that an open one tells of are not read
@@ -266,8 +267,3 @@ def _tells_of_days(hits: Iterable[RetrievedMemory[EpisodicMemory]], kept: Contai
     """Name those of some conversations that are still open and tell of days gone by."""
     ones = (hit.memory for hit in hits if hit.memory.is_open and hit.memory.key in kept)
     return {one.key for one in ones for it in one.messages if days_behind(it.content, today=one.end_at)}
-
-
-def _recurs(fact: SemanticMemory) -> bool:
-    """True for a fact of no day in particular that tells a time, such as "every Friday", which may be meant as well."""
-    return tells_time(fact.fact) and not names_relative_day(fact.fact)

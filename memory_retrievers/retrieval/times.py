@@ -208,8 +208,9 @@ def _share(text: str, said: datetime, question: Question) -> float:
     if not question.behind:
         return share_of_plan(ahead, asked)
     told = [each for each in (*_told(days_behind, text, said), *ahead) if each.until - each.since <= _MONTH]
-    # "on Friday" may be the last one or the next
-    sure = [e for e in told if e not in ahead and not any(_is_week_on(e, a) for a in ahead)]
+    # "on Friday" may be the last one or the next, which begins or ends a week later
+    doubted = [each for each in told for a in ahead if _WEEK in (a.since - each.since, a.until - each.until)]
+    sure = [each for each in told if each not in ahead and each not in doubted]
     return max(share_of_plan(sure, asked), 0.5 if share_of_plan(told, asked) else 0.0)
 
 
@@ -251,8 +252,3 @@ def _fits(asked: QueryDate, months: NDArray[np.int64]) -> Floats:
     later = months - (asked.month - 1)  # how many months each is behind that which is asked for
     later = later % 12 if asked.year is None else later - 12 * (asked.year - 1970)
     return np.where(later == 0, 1.0, np.where(later == 1, _NEXT_TO, 0.0))
-
-
-def _is_week_on(one: Period, other: Period) -> bool:
-    """True if one period may be meant by the other, a week later: they begin or end so."""
-    return other.since == one.since + _WEEK or other.until == one.until + _WEEK

@@ -328,11 +328,29 @@ class TestConnectionLoss:
             assert memory.verify().ok
 
     def test_a_first_connection_says_why_the_database_ended_it(self, server, name, url):
-        server.run(f"ALTER DATABASE {name} SET transaction_timeout = '20ms'")
-        with pytest.raises(BackendError, match=r"due to transaction timeout; if transaction_timeout .* make it longer"):
-            connected(url)
+        server.run(f"ALTER DATABASE {name} SET transaction_timeout = '500ms'")
+        with psycopg.connect(url, options="-ctransaction_timeout=0") as other:  # has the turn to make the tables
+            other.execute("SELECT pg_advisory_xact_lock(hashtext('memory-retrievers/migrate'))")
+            told = r"due to transaction timeout; if transaction_timeout .* make it longer"
+            with pytest.raises(BackendError, match=told):
+                connected(url)
         server.run(f"ALTER DATABASE {name} RESET transaction_timeout")
         connected(url).close()
+
+    @pytest.mark.parametrize("setting", ["transaction_timeout", "idle_in_transaction_session_timeout"])
+    def test_a_reason_that_is_read_before_anything_else_is_asked_is_told(self, server, url, setting):
+        """As where this process stands still, and what the server answered and said last lies there at once."""
+        with connected(url) as memory:
+            told = pytest.raises(BackendError, match=f"timeout; if {setting} is set for this role .*, make it longer")
+            with told, inside(memory).ledger.database.read(snapshot=True) as connection:
+                own, libpq = connection.raw.info.backend_pid, connection.raw.pgconn
+                libpq.send_query(f"SET {setting} = '50ms'".encode())
+                until(lambda: not server.run(f"SELECT 1 FROM pg_stat_activity WHERE pid = {own}"), "the end")
+                libpq.consume_input()
+                while libpq.get_result():
+                    pass
+                connection.run("SELECT 1")
+            assert memory.verify().ok
 
     @pytest.mark.parametrize("size", [1, "3", None, 2.5])
     def test_a_single_connection_is_too_few_and_another_type_no_number(self, url, size):

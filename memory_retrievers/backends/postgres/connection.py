@@ -201,11 +201,38 @@ def tells_secret(url: str) -> bool:
     return not {"password", "sslpassword", "oauth_client_secret"}.isdisjoint(conninfo_to_dict(url))
 
 
-def prepare(connection: psycopg.Connection[Any]) -> None:
-    """Register adapters so that values pass through a connection as they do through SQLite."""
-    connection.adapters.register_dumper(str, _TextDumper)
-    connection.adapters.register_loader("text", _TextLoader)
-    connection.adapters.register_dumper(int, Int8Dumper)  # one statement, however large its numbers are
+class ServerConnection(psycopg.Connection[Any]):
+    """A connection through which values pass as they do through SQLite, and which tells why the server has ended it."""
+
+    dropped: list[None] | None = None  # grows with each that an interrupt loses open between the pool and its taker
+
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as psycopg's own
+        super().__init__(*given, **named)
+        self.adapters.register_dumper(str, _TextDumper)
+        self.adapters.register_loader("text", _TextLoader)
+        self.adapters.register_dumper(int, Int8Dumper)  # one statement, however large its numbers are
+        self._ends: list[tuple[str, str | None]] = []
+        self.add_notice_handler(partial(_note_end, self._ends))  # which must not hold the connection
+
+    def wait(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as psycopg's own
+        """What the server said last, libpq takes for a notice where it is read before anything else is asked."""
+        try:
+            return super().wait(*given, **named)
+        except psycopg.OperationalError as error:
+            if error.sqlstate is not None or not self._ends:
+                raise
+            reason, state = self._ends[0]
+            (told := psycopg.OperationalError(reason)).sqlstate = state
+            raise told from error
+
+    def __del__(self, *_: Any) -> None:  # noqa: ANN401 - in any thread, which may hold any lock
+        if self.dropped is not None and not self.closed:
+            self.dropped.append(None)
+
+
+def _note_end(ends: list[tuple[str, str | None]], notice: psycopg.errors.Diagnostic) -> None:
+    if notice.severity_nonlocalized == "FATAL":
+        ends.append((str(notice.message_primary), notice.sqlstate))
 
 
 class Connection:

@@ -18,7 +18,7 @@ import psycopg_pool
 from psycopg.pq import TransactionStatus
 
 from memory_retrievers.backends.postgres import guards, migrations
-from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
+from memory_retrievers.backends.postgres.connection import Connection, ServerConnection, bounded, wrapped
 from memory_retrievers.backends.postgres.schema import OTHER_TABLES, TABLES_BY_SCOPE
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.requests import noting, under_way
@@ -54,16 +54,6 @@ _SETTINGS: Final = {
 _IDLE: Final = 0.5  # seconds after which a connection is asked whether it is still alive before it is used
 
 
-class _Pooled(psycopg.Connection[Any]):
-    """A connection that says so where it is dropped open: an interrupt has lost it between the pool and who took it."""
-
-    lost: list[None] | None = None
-
-    def __del__(self, *_: Any) -> None:  # noqa: ANN401 - in any thread, which may hold any lock
-        if self.lost is not None and not self.closed:
-            self.lost.append(None)
-
-
 class Pool:
     """Connection pool that replaces lost connections.
 
@@ -85,9 +75,9 @@ class Pool:
         self.started: object = None  # when the server did that connected last
         self._size = self._most = size
         self._dropped: list[None] = []
-        self._pool: psycopg_pool.ConnectionPool[_Pooled] = psycopg_pool.ConnectionPool(
+        self._pool: psycopg_pool.ConnectionPool[ServerConnection] = psycopg_pool.ConnectionPool(
             address,
-            connection_class=_Pooled,
+            connection_class=ServerConnection,
             min_size=LEAST_CONNECTIONS,
             max_size=size,
             timeout=patience,
@@ -128,13 +118,12 @@ class Pool:
         """Close all connections."""
         self._pool.close()
 
-    def _configure(self, raw: _Pooled) -> None:
-        prepare(raw)
+    def _configure(self, raw: ServerConnection) -> None:
         for setting in self._settings.items():
             raw.execute("SELECT set_config(%s, %s, FALSE)", setting)
         taken = "SELECT pg_postmaster_start_time(), pg_advisory_lock_shared(%s)"  # it goes with the last connection
         ((self.started, _),) = raw.execute(taken, (self._sign,))
-        raw.lost = self._dropped  # before that the pool itself counts it out
+        raw.dropped = self._dropped  # before that the pool itself counts it out
 
     def _check(self, raw: psycopg.Connection[Any]) -> None:
         """Test a connection before use if it was idle or another was lost since."""

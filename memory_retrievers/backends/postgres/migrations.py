@@ -13,7 +13,7 @@ import psycopg
 from psycopg import errors
 
 from memory_retrievers.backends.postgres import guards
-from memory_retrievers.backends.postgres.connection import Connection, bounded, prepare, wrapped
+from memory_retrievers.backends.postgres.connection import Connection, ServerConnection, bounded, wrapped
 from memory_retrievers.backends.postgres.schema import MIGRATIONS
 from memory_retrievers.backends.sql import connection as sql
 from memory_retrievers.backends.sql.connection import one
@@ -122,8 +122,7 @@ def read_note(url: str, name: str) -> str | None:
 @contextmanager
 def looking(url: str, *, patience: float = _PATIENCE) -> Iterator[Connection]:
     """Connect to a database, whatever is in it, and wait for no lock longer than this many seconds."""
-    with wrapped(), psycopg.connect(bounded(url), autocommit=True) as raw:
-        prepare(raw)
+    with wrapped(), ServerConnection.connect(bounded(url), autocommit=True) as raw:
         connection = Connection(raw)
         connection.run(f"SET lock_timeout = '{patience}s'; SET standard_conforming_strings = on")
         yield connection
@@ -134,23 +133,16 @@ def require_session(connection: Connection, url: str) -> None:
     ((pid,),) = connection.raw.execute("SELECT pg_backend_pid()", prepare=False)
     if pid == connection.raw.info.backend_pid:  # no proxy
         return
-    own, others = set(), set()
-    with looking(url) as another:
-        for _ in range(3):  # own is asked twice, or two servers that take turns would seem to be one each
-            own |= {_server_of(connection.raw), _server_of(connection.raw)}
-            others.add(_server_of(another.raw))
+    own, others = set[object](), set[object]()  # processes that answer, with the times when their servers were started
+    with looking(url) as another:  # own is asked twice, or two servers that take turns would seem to be one each
+        for raw, found in 3 * ((connection.raw, own), (connection.raw, own), (another.raw, others)):
+            found.update(raw.execute("SELECT pg_backend_pid(), pg_postmaster_start_time()", prepare=False))
     if len(own) > 1 or len(others) > 1 or own == others:
         raise ConfigurationError(
             "a proxy such as PgBouncer hands each transaction of this connection to another one of the server, whose "
             "settings and locks would then be those of others: use pool_mode = session there, or the server itself. "
             "Nothing was written."
         )
-
-
-def _server_of(raw: psycopg.Connection[Any]) -> tuple[object, ...]:
-    """The process of a server that answers now, and when that server was started."""
-    ((pid, started),) = raw.execute("SELECT pg_backend_pid(), pg_postmaster_start_time()", prepare=False)
-    return pid, started
 
 
 def _refuse_newer(version: int) -> None:
