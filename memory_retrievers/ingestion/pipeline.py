@@ -102,8 +102,8 @@ class IngestionPipeline:
         """Make episodes of what is due in one conversation, until it is to stop; fails as :meth:`process` does."""
         report = Report()
         with acting_as(Channel.WORKER, self._actor):
-            while not self.stopping.is_set() and (claim := self.queue.claim(scope, conversation)) is not None:
-                report = report.joined(self._work(claim))
+            while not self.stopping.is_set() and (made := self._piece(scope, conversation)) is not None:
+                report = report.joined(made)
         return report
 
     def finish(self, scope: str, report: Report = Report(), failures: Sequence[Exception] = ()) -> Report:  # noqa: B008
@@ -147,8 +147,8 @@ class IngestionPipeline:
     def _flushed(self, scope: str, conversation: str | None) -> Report:
         report = Report()
         while (state := self._conversations.state(scope, conversation)).messages:
-            if (claim := self.queue.claim(scope, conversation, whole=True)) is not None:
-                report = report.joined(self._work(claim))
+            if (made := self._piece(scope, conversation, whole=True)) is not None:
+                report = report.joined(made)
             elif self.queue.is_leased(state):
                 advance()
                 time.sleep(_POLL_SECONDS)
@@ -196,25 +196,28 @@ class IngestionPipeline:
             return 0
         return self._store.erase_messages(before=shifted(self._store.now(), -timedelta(days=days)))
 
+    def _piece(self, scope: str, conversation: str | None, *, whole: bool = False) -> Report | None:
+        """Claim messages and work on them; None if none can be claimed."""
+        lease = self._conversations.new_lease()
+        try:  # from before the lease is taken: Ctrl-C or a time limit may end this at any instruction
+            claim = self.queue.claim(scope, conversation, whole=whole, lease=lease)
+            return None if claim is None else self._work(claim)
+        except BaseException:
+            self._conversations.release(scope, conversation=conversation, lease=lease)
+            raise
+
     def _work(self, claim: Claim) -> Report:
         messages = [each.message for each in claim.messages]
-        try:
-            advance()  # whoever watches may end it between two pieces
-            segments = self._segments(messages, claim)
-        except BaseException:
-            self._release(claim)
-            raise
+        advance()  # whoever watches may end it between two pieces
+        segments = self._segments(messages, claim)
         if not claim.ends:
             if len(segments) == 1 and not claim.is_last_look:
-                self._release(claim, window_doubled=True)
+                self._conversations.release(
+                    claim.scope, conversation=claim.conversation, lease=claim.lease, window_doubled=True
+                )
                 return Report()
             segments = segments if len(segments) == 1 else segments[:-1]  # the last one may still go on
         return Report(episodes=self._stored(claim, segments, messages=messages))
-
-    def _release(self, claim: Claim, *, window_doubled: bool | None = None) -> bool:
-        return self._conversations.release(
-            claim.scope, conversation=claim.conversation, lease=claim.lease, window_doubled=window_doubled
-        )
 
     def _segments(self, messages: Sequence[Message], claim: Claim) -> list[Segment]:
         now = self._store.now()
@@ -264,8 +267,8 @@ class IngestionPipeline:
             stored = self._store.put(drafts, together=drain, known=known)
         except _LeaseLostError:  # it has grown old, or the scope was forgotten: whoever came after has the say
             return ()
-        except BaseException as error:
-            if not self._release(claim) and isinstance(error, ValidationError):
+        except ValidationError:
+            if not self._conversations.release(scope, conversation=claim.conversation, lease=claim.lease):
                 return ()  # they have made the same episode
             raise
         return tuple(memory for memory in stored if isinstance(memory, EpisodicMemory))

@@ -93,13 +93,16 @@ class MessageQueue:
             moments.append(shifted(state.heard_at, settings.idle_after))
         return min(moments, default=None)
 
-    def claim(self, scope: str, conversation: str | None = None, *, whole: bool = False) -> Claim | None:
+    def claim(
+        self, scope: str, conversation: str | None = None, *, whole: bool = False, lease: str | None = None
+    ) -> Claim | None:
         """Claim the first messages, a window of them, if the queue is due and no other process has claimed it.
 
         Args:
             scope: Scope of the queue.
             conversation: Conversation of the queue.
             whole: Also if it is not due, as long as there is a message.
+            lease: Token of the lease, which the caller releases if this fails; None makes one.
         """
         state = self._conversations.state(scope, conversation)
         before = None if whole else self._before_pause(scope, conversation, state)
@@ -107,7 +110,7 @@ class MessageQueue:
         if not state.messages or self.is_leased(state) or not (ends or self._is_enough(state)):
             return None
         every = state.messages if before is None else before
-        lease, messages = self._conversations.new_lease(), min(every, self._window(state))
+        lease, messages = lease or self._conversations.new_lease(), min(every, self._window(state))
         claimed = self._conversations.claim(
             scope,
             conversation=conversation,
@@ -118,14 +121,10 @@ class MessageQueue:
         )
         if not claimed:
             return None
-        try:
-            covered = tuple(self._conversations.head(scope, conversation=conversation, limit=messages))
-        except BaseException:
-            self._conversations.release(scope, conversation=conversation, lease=lease)
-            raise
+        covered = tuple(self._conversations.head(scope, conversation=conversation, limit=messages))
         if len(covered) < messages:  # somebody has drained it since it was looked at
             self._conversations.release(scope, conversation=conversation, lease=lease)
-            return self.claim(scope, conversation, whole=whole)
+            return self.claim(scope, conversation, whole=whole, lease=lease)
         is_all = messages == every
         return Claim(
             scope=scope,

@@ -1,5 +1,6 @@
 """From messages to episodes and reviews (specification §2.12 to §2.14): nothing lost, nothing twice."""
 
+import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
@@ -299,6 +300,40 @@ def test_a_worker_that_is_overtaken_stores_nothing(pipeline, segmenter, said, pl
     assert pipeline._work(claim).episodes == ()
     stored = [plain.get(episode.id, scope="c") for episode in plain.list("c").memories]
     assert sorted(map(texts, stored)) == [numbers(0, 10), numbers(10, 20)]
+    assert waiting(pipeline) == []
+
+
+def test_a_flush_that_is_interrupted_at_any_line_leaves_no_lease(pipeline, said):
+    """As by Ctrl-C or the time limit of a job: the next ``flush`` of the process would wait for it for two hours."""
+    files, before = (
+        {code.co_filename for code in (type(pipeline).flush.__code__, type(pipeline.queue).claim.__code__)},
+        sys.gettrace(),
+    )
+    line, is_done = 0, False
+
+    def interrupting(frame, event, _arg):
+        nonlocal left
+        if frame.f_code.co_filename not in files:
+            return None
+        left -= event == "line"
+        if not left:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return interrupting
+
+    while not is_done:
+        line, left = line + 1, line + 1
+        pipeline.push("c", said(1, first=line))
+        sys.settrace(interrupting)
+        try:
+            pipeline.flush("c")
+            is_done = True
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        assert pipeline._conversations.state("c").leased_at is None, f"interrupted at line {line} of a flush"
+    assert line > 50
     assert waiting(pipeline) == []
 
 
