@@ -170,6 +170,8 @@ class AgentMemoryMiddleware(AgentMiddleware[MemoryState, ContextT, object]):
         super().__init__()
         self.tools = []
         self._runs: OrderedDict[str, RunRecall] = OrderedDict()
+        if not isinstance(record, bool):  # "no" out of a setting would record
+            raise ConfigurationError(f"record must be True or False, not {record!r}")
         self._record = record
         if placement not in {"tail", "system"}:
             raise ConfigurationError(f"placement must be 'tail' or 'system', not {placement!r}")

@@ -74,6 +74,7 @@ Opener: TypeAlias = "Callable[[], AgentMemory]"
 _MEM0: Final = {"search": "retrieve", "get_all": "list", "delete": "forget", "delete_all": "forget_scope"} | {
     "add": "add_messages or remember_fact",
     "reset": "forget_scope for each of scopes(), and purge()",
+    "users": "scopes",
 }
 _pickled: Final[weakref.WeakValueDictionary[str, Opener]] = weakref.WeakValueDictionary()
 
@@ -92,7 +93,7 @@ class AgentMemory(BaseMemory):
 
     _opened_by: functools.partial[Any] | None = None  # what opens it again; None where the address tells a secret
 
-    def __init__(self, engine: Engine | None = None, release: Callable[..., None] | None = None) -> None:
+    def __init__(self, engine: Engine | None = None, release: Callable[..., None] | None = None, **_: object) -> None:
         if engine is None or release is None:
             raise TypeError("open a memory by AgentMemory.open(path), connect(address) or in_memory()")
         self._shared_engine = engine

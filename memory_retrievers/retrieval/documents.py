@@ -171,7 +171,7 @@ def find_documents(
 def parse_k(k: object) -> int:
     """Check that the largest number of documents is an integer of 1 or more."""
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise ValidationError(f"k must be at least 1, not {k!r}")
+        raise ValidationError(f"k must be an integer of at least 1, not {k!r}")
     return k
 
 

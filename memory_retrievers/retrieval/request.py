@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import partial
 from itertools import chain, islice
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 from memory_retrievers.errors import ValidationError, only_known
@@ -136,7 +137,7 @@ def parse_relevance(value: object) -> MinRelevance:
     """Check that a least relevance is a number from 0 to 1, or ``auto``."""
     if value == "auto":
         return "auto"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
         raise ValidationError(f"min_relevance must be a number from 0 to 1, or 'auto', not {str(value)[:_ECHOED]!r}")
     return float(value)
 

@@ -712,6 +712,8 @@ def test_arguments_are_checked_when_the_middleware_is_made(memory, options, comp
         AgentMemoryMiddleware(memory, **options)
     with pytest.raises(ConfigurationError, match="placement must be 'tail' or 'system', not 'middle'"):
         AgentMemoryMiddleware(memory, placement="middle")
+    with pytest.raises(ConfigurationError, match="record must be True or False, not 'no'"):
+        AgentMemoryMiddleware(memory, record="no")
 
 
 # --- failures

@@ -161,7 +161,7 @@ def test_k_of_a_call_wins_over_k_of_the_retriever(memory):
     assert len(retriever.invoke("Lyon", None, k=3)) == 3
     assert len(retriever.bind(k=2).invoke("Lyon")) == 2
     for wrong in (0, "3", 2.5):
-        with pytest.raises(ValidationError, match="k must be at least 1"):
+        with pytest.raises(ValidationError, match="k must be an integer of at least 1"):
             retriever.invoke("Lyon", k=wrong)
 
 

@@ -2,6 +2,7 @@ import asyncio
 import copy
 from contextvars import ContextVar
 
+import numpy as np
 import pytest
 from blockbuster import BlockingError
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -56,6 +57,7 @@ def test_what_is_of_less_relevance_is_left_out(memory, retriever):
         "Alice lives in Lyon",
         "Answer in metric units",
     ]  # a guideline stays
+    assert MemoryRetriever(memory, scope="user/alice", min_relevance=np.float32(0.5)).retrieve("Where does Alice live?")
     with pytest.raises(ValidationError, match="min_relevance must be a number from 0 to 1, or 'auto'"):
         MemoryRetriever(memory, scope="user/alice", min_relevance=2)
 

@@ -328,10 +328,10 @@ def test_what_is_no_message_is_refused_with_what_is_one(untouched, said):
         untouched.add_messages("c1", Message(role="user", content="I moved to Nantes."))
 
 
-@pytest.mark.parametrize("arguments", [(), ("./agent-memory",)])
+@pytest.mark.parametrize("arguments", [{}, {"engine": "./agent-memory"}, {"path": "./agent-memory", "embedder": None}])
 def test_a_memory_that_is_made_by_its_class_says_how_one_is_opened(arguments):
     with pytest.raises(TypeError, match=r"AgentMemory\.open\(path\)"):
-        AgentMemory(*arguments)
+        AgentMemory(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,11 @@ def test_settings_of_a_scene_that_are_none_are_named(wrong, complaint):
 
 def test_a_call_of_mem0_is_told_what_to_call_here():
     here = {"add": "add_messages or remember_fact", "search": "retrieve", "get_all": "list", "delete": "forget"}
-    here |= {"delete_all": "forget_scope", "reset": r"forget_scope for each of scopes\(\), and purge\(\)"}
+    here |= {
+        "delete_all": "forget_scope",
+        "reset": r"forget_scope for each of scopes\(\), and purge\(\)",
+        "users": "scopes",
+    }
     with AgentMemory.in_memory(embedder=HashEmbedder()) as memory:
         for name, ours in here.items():
             with pytest.raises(AttributeError, match=rf"^'AgentMemory' object has no attribute '{name}': call {ours}$"):

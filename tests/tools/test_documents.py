@@ -165,7 +165,7 @@ def test_k_counts_both_kinds_together(filled, k):
 
 @pytest.mark.parametrize("k", [0, -1])
 def test_k_below_one_is_refused(filled, k):
-    with pytest.raises(ValidationError, match=f"k must be at least 1, not {k}"):
+    with pytest.raises(ValidationError, match=f"k must be an integer of at least 1, not {k}"):
         find(filled, "Lyon", k=k)
 
 
