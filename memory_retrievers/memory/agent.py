@@ -93,7 +93,7 @@ class AgentMemory(BaseMemory):
 
     _opened_by: functools.partial[Any] | None = None  # what opens it again; None where the address tells a secret
 
-    def __init__(self, engine: Engine | None = None, release: Callable[..., None] | None = None, **_: object) -> None:
+    def __init__(self, engine: Engine | None = None, release: Callable[..., None] | None = None) -> None:
         if engine is None or release is None:
             raise TypeError("open a memory by AgentMemory.open(path), connect(address) or in_memory()")
         self._shared_engine = engine

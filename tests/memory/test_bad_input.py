@@ -328,10 +328,10 @@ def test_what_is_no_message_is_refused_with_what_is_one(untouched, said):
         untouched.add_messages("c1", Message(role="user", content="I moved to Nantes."))
 
 
-@pytest.mark.parametrize("arguments", [{}, {"engine": "./agent-memory"}, {"path": "./agent-memory", "embedder": None}])
+@pytest.mark.parametrize("arguments", [(), ("./agent-memory",)])
 def test_a_memory_that_is_made_by_its_class_says_how_one_is_opened(arguments):
     with pytest.raises(TypeError, match=r"AgentMemory\.open\(path\)"):
-        AgentMemory(**arguments)
+        AgentMemory(*arguments)
 
 
 @pytest.mark.parametrize(
