@@ -191,7 +191,8 @@ def bounded(url: str) -> str:
     if is_misread:
         raise ConfigurationError(
             "the address of the database cannot be read: write it as postgresql://user:password@host:5432/database, "
-            "with @, /, % and other signs of a password as %40, %2F, %25 and so on, and = within a parameter as %3D"
+            "with @, /, % and other signs of a password as %40, %2F, %25 and so on, = within a parameter as %3D, and "
+            "only with parameters that libpq knows: pgbouncer=true, schema= and pool_size= are none"
         )
     return make_conninfo("", **_BOUNDED | given | {"client_encoding": "utf8"})
 
