@@ -69,6 +69,7 @@ class IngestionPipeline:
         self._judge = judge
         self.queue = MessageQueue(store.ledger.conversations, settings=settings, clock=store)
         self._store = store
+        self._analyzing = store.ledger.snapshots.analyzing
         self._conversations = store.ledger.conversations
         self._consolidator = None if model is None else FactConsolidator(store, retriever, model, settings)
         self._settings = settings
@@ -101,7 +102,7 @@ class IngestionPipeline:
     def process_conversation(self, scope: str, conversation: str | None) -> Report:
         """Make episodes of what is due in one conversation, until it is to stop; fails as :meth:`process` does."""
         report = Report()
-        with acting_as(Channel.WORKER, self._actor):
+        with acting_as(Channel.WORKER, self._actor), self._analyzing():
             while not self.stopping.is_set() and (made := self._piece(scope, conversation)) is not None:
                 report = report.joined(made)
         return report
@@ -115,7 +116,7 @@ class IngestionPipeline:
             failures: What failed before.
         """
         failed = list(failures)
-        with acting_as(Channel.WORKER, self._actor):
+        with acting_as(Channel.WORKER, self._actor), self._analyzing():
             for job in self._conversations.review_jobs(scope):
                 with noting(failed):
                     report = report.joined(Report(reviews=self._reviewed(job)))
@@ -137,7 +138,7 @@ class IngestionPipeline:
         ending = [each for _, each in self._conversations.states(scope)] if one is None else [one]
         is_known = one is None or self._conversations.state(scope, one).messages > 0
         report, failures = Report(), list[Exception]()
-        with acting_as(Channel.WORKER, self._actor):
+        with acting_as(Channel.WORKER, self._actor), self._analyzing():
             for each in ending:
                 with noting(failures):
                     report = report.joined(self._flushed(scope, each))
@@ -220,9 +221,8 @@ class IngestionPipeline:
         return Report(episodes=self._stored(claim, segments, messages=messages))
 
     def _segments(self, messages: Sequence[Message], claim: Claim) -> list[Segment]:
-        now = self._store.now()
-        ledger = self._store.ledger
-        recent = ledger.recent(EpisodicMemory, scope=claim.scope, limit=RECENT_EPISODES, now=now, since=None)
+        now, read = self._store.now(), self._store.ledger.recent
+        recent = read(EpisodicMemory, scope=claim.scope, limit=RECENT_EPISODES, now=now, since=None)
         context = SegmentationContext(
             previous_summary=claim.previous_summary, recent=recent, embed=self._store.open_episodes.embed
         )

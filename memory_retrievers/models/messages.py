@@ -324,11 +324,9 @@ def _reader_of(given: object) -> Callable[[Any], object] | None:
         return Message.from_langchain
     if {"role", "blocks", "additional_kwargs"} <= fields and "content" not in fields:  # it is a property there
         return Message.from_llama_index
-    return _of_answer if {"role", "content"} <= fields else None
-
-
-def _of_answer(given: pydantic.BaseModel) -> object:
-    return given.model_dump(include={"role", "content", "timestamp", *CHAT_FIELDS}, warnings=False)
+    if not {"role", "content"} <= fields:
+        return None
+    return lambda given: given.model_dump(include={"role", "content", "timestamp", *CHAT_FIELDS}, warnings=False)
 
 
 def _of_chat(given: dict[str, object]) -> dict[str, object] | None:

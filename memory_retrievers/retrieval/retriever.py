@@ -102,20 +102,13 @@ class HybridRetriever:
 
     def retrieve(self, request: RetrievalRequest, *, record: bool) -> RetrievalResult:
         """Answer a question. No forgetting state changes; with ``record`` a review is filed for later."""
-        snapshots = self._store.ledger.snapshots
-        before = snapshots.forgotten
-        try:
+        with self._store.ledger.snapshots.analyzing():
             result, _ = self._found(request)
-        finally:
-            if snapshots.forgotten is not before:  # what was read before that may have been analyzed after it
-                for forget in snapshots.forgetting:
-                    forget()
         found = [hit.memory for hit in result.episodic if record and not hit.memory.is_open]
         if found:
             keys = tuple(MemoryKey(scope=each.scope, id=each.id) for each in found)
-            self._pending.add(
-                PendingReview(scope=result.scope, query=result.query, memories=keys, created_at=result.now)
-            )
+            review = PendingReview(scope=result.scope, query=result.query, memories=keys, created_at=result.now)
+            self._pending.add(review)
         return result
 
     def _found(self, request: RetrievalRequest) -> tuple[RetrievalResult, RetrievalRequest]:
@@ -173,7 +166,8 @@ class HybridRetriever:
             kept, is_by_words = relevant(semantic, episodic, plan, calibration)
             if is_auto and is_by_words and request.as_of is None and 0 < len(kept) < len(visible):
                 kept |= self._newer(visible, kept, rankings)
-            kept |= {memory.key for memory in visible.values() if _is_always_known(memory)}
+            guideline = Category.GUIDELINE  # which is left out of no answer, nor is what is pinned
+            kept |= {m.key for m in visible.values() if m.is_pinned or getattr(m, "category", None) is guideline}
             semantic, episodic = _numbered(semantic, kept), _numbered(episodic, kept)
         result = RetrievalResult(
             query=request.query,
@@ -214,21 +208,21 @@ class HybridRetriever:
         """Explain every stage of what a request returns."""
         from memory_retrievers.retrieval.explain import explain  # numpy, which is loaded late
 
-        asked = self._found(request)[1] if request.in_prompt or request.is_for_prompt else request
-        told = explain(self._store, asked, settings=self._settings)
+        with self._store.ledger.snapshots.analyzing():
+            asked = self._found(request)[1] if request.in_prompt or request.is_for_prompt else request
+            told = explain(self._store, asked, settings=self._settings)
         if not request.min_relevance:
             return replace(told, episodic=told.episodic[: request.episodic_limit])
         kept = self._relevances(request)
-        facts, episodes = (
-            tuple(each for each in kind if (each.scope, each.id) in kept) for kind in (told.semantic, told.episodic)
-        )
-        return replace(told, semantic=facts, episodic=episodes)
+        facts, episodes = ([e for e in kind if (e.scope, e.id) in kept] for kind in (told.semantic, told.episodic))
+        return replace(told, semantic=tuple(facts), episodic=tuple(episodes))
 
     def explain_missing(self, id: str, request: RetrievalRequest) -> ExplainedAbsence:
         """Name the stage that drops a memory, or describe all its stages if none does."""
         from memory_retrievers.retrieval.explain import explain_missing  # numpy, which is loaded late
 
-        absence = explain_missing(self._store, id, request, settings=self._settings)
+        with self._store.ledger.snapshots.analyzing():
+            absence = explain_missing(self._store, id, request, settings=self._settings)
         key = (absence.scope, absence.id)
         if absence.outcome is not Outcome.RETURNED or not request.min_relevance or key in self._relevances(request):
             return absence
@@ -327,11 +321,6 @@ def _numbered(
     if len(left) == len(hits):
         return hits
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(left, start=1))
-
-
-def _is_always_known(memory: AnyMemory) -> bool:
-    """Guidelines, and what is pinned, are left out of no answer."""
-    return memory.is_pinned or (isinstance(memory, SemanticMemory) and memory.category is Category.GUIDELINE)
 
 
 def _days(days_limit: object) -> timedelta:

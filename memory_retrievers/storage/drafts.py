@@ -176,12 +176,12 @@ class PendingDrafts:
             selection = Selection(scope=fact.scope, kind=Kind.SEMANTIC, now=self.now)
             hits = dense.search(passages[0][0].vector, selection, limit=NEAREST)
             found = self.ledger.facts.comparable(hits.memories, longest=COMPARED_CHARACTERS)
-        near = zip(hits.memories, hits.scores, strict=True)
-        compared = [(found[row], cosine) for row, cosine in near if row in found]
-        places = contradicted(fact.fact, [(said, cosine) for (_, said, _), cosine in compared], settings=settings)
+            compared = [(found[row], cos) for row, cos in zip(hits.memories, hits.scores, strict=True) if row in found]
+            places = contradicted(fact.fact, [(said, cosine) for (_, said, _), cosine in compared], settings=settings)
+            first = [compared[place] for place in islice(places, MOST_NEAR)]
         return tuple(
             NearFact.trusted({"id": its_id, "fact": said, "valid_at": moment(since)})
-            for (its_id, said, since), _ in (compared[place] for place in islice(places, MOST_NEAR))
+            for (its_id, said, since), _ in first
             if its_id != self.drafts[0].replaces
         )
 

@@ -174,7 +174,8 @@ Index: TypeAlias = Literal["sparse", "dense", "all"]
 
 def verify(store: MemoryStore, *, is_moving: bool = False) -> VerificationReport:
     """Check the ledger, and compare both indexes with it; that a move into it has not ended is a problem to others."""
-    report = store.ledger.verify().joined(store.keyword.verify()).joined(store.dense.verify())
+    with store.ledger.snapshots.analyzing():
+        report = store.ledger.verify().joined(store.keyword.verify()).joined(store.dense.verify())
     try:
         if not is_moving and store.ledger.notes().get(MOVING):
             return report.joined(VerificationReport(problems=(HALF_MOVED,)))

@@ -418,13 +418,13 @@ class MemoryStore:
         states: States,
         passages: int | None,
     ) -> FoundT:
-        embedder = self._latest_embedder()
+        embedder, snapshots = self._latest_embedder(), self.ledger.snapshots
         while True:
             try:
                 with observer_of_stages.get()(EMBED):
                     embedded = embed(embedder)
                 # the turn first: a few connections, whose pages are warm, serve all threads
-                with self.ledger.snapshots.turn(passages), self.ledger.database.reading(states):
+                with snapshots.analyzing(), snapshots.turn(passages), self.ledger.database.reading(states):
                     found = find(embedded)
                     if self._transaction.embedder is embedder:
                         return found

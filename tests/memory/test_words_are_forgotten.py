@@ -1,6 +1,8 @@
 """What is forgotten is in no cache of the process: no word of it, and no question that repeats it."""
 
+import functools
 import gc
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,13 +11,17 @@ import pytest
 from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, Message
-from memory_retrievers.backends.sql import snapshots
+from memory_retrievers.backends.sql import snapshots, verification
+from memory_retrievers.errors import NotFoundError
 from memory_retrievers.models import MemoryKey
+from memory_retrievers.models.management import MemoryFilter
 from memory_retrievers.retrieval import ranking
 from memory_retrievers.retrieval.question import remembered, told_days, without_common
 from memory_retrievers.testing import HashEmbedder, inside
 from memory_retrievers.text.analysis import known_terms
 from memory_retrievers.text.languages import word_form
+from memory_retrievers.tools.registry import REGISTRY
+from memory_retrievers.tools.tool import ToolContext
 
 SCOPE, OTHER = "user/ana", "user/bo"
 ADDRESS = "otterpin-4711@secret.example"
@@ -192,3 +198,70 @@ def test_days_of_what_is_forgotten_while_a_search_asks_for_a_day_are_not_kept(tm
         monkeypatch.setattr(ledger, "texts", following(ledger.texts))
         memory.retrieve("What do I have on 1 May?", scope=SCOPE)
         assert told_days == {}
+
+
+def cached_anywhere(memory):
+    """What all caches of functions of the package hold, and that of a memory."""
+    rooms = [room for name, room in sys.modules.items() if name.startswith("memory_retrievers")]
+    caches = [each for room in rooms for each in vars(room).values() if isinstance(each, functools._lru_cache_wrapper)]
+    keys = gc.get_referents(*caches, inside(memory).store.embedder.latest().questions)
+    return {part for part in (*keys, *gc.get_referents(*keys)) if isinstance(part, str)}
+
+
+def searched_by_tool(**options):
+    arguments = {"query": "Who likes tea?", **options}
+    return lambda memory: REGISTRY["memory_search"].call(ToolContext(memory=memory, root=SCOPE), arguments)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda memory: memory.explain("Who likes tea?", scope=SCOPE),
+        lambda memory: memory.explain_missing("f2", query="Who likes tea?", scope=SCOPE),
+        searched_by_tool(),
+        searched_by_tool(search_mode="keyword"),
+        searched_by_tool(search_mode="hybrid"),
+        lambda memory: memory.manager.nearest_facts(
+            HashEmbedder().embed_query("tea"), MemoryFilter(scope=SCOPE), top_k=1
+        ),
+        lambda memory: memory.remember_fact(scope=SCOPE, fact="Writes from 4711"),
+        AgentMemory.verify,
+    ],
+    ids=["explain", "explain_missing", "tool", "tool, by words", "tool, by both", "a vector", "a new fact", "verify"],
+)
+def test_words_of_what_is_forgotten_while_anything_reads_it_are_not_kept(tmp_path, monkeypatch, read):
+    with opened(tmp_path / "store") as memory:
+        memory.remember_fact(scope=SCOPE, id="f1", fact=f"Writes from {ADDRESS}")
+        memory.remember_fact(scope=SCOPE, id="f2", fact="Likes tea")
+    with opened(tmp_path / "store") as memory:
+        ledger, pages = inside(memory).ledger, verification.read_passages
+        following = forgetting_once(memory, lambda memory: memory.forget("f1", scope=SCOPE))
+        if read == AgentMemory.verify:
+            paged = following(lambda page: page)
+            monkeypatch.setattr(verification, "read_passages", lambda connection: map(paged, pages(connection)))
+        else:
+            monkeypatch.setattr(ledger, "texts", following(ledger.texts))
+        read(memory)
+        with pytest.raises(NotFoundError):
+            memory.get("f1", scope=SCOPE)
+        assert not {word for word in cached_anywhere(memory) if "otterpin" in word}
+
+
+def test_words_of_a_fact_that_is_forgotten_while_a_new_one_is_compared_with_it_are_not_kept(tmp_path, monkeypatch):
+    with opened(tmp_path / "store") as memory:
+        memory.remember_fact(scope=SCOPE, id="f1", fact=f"Writes from {ADDRESS}")
+        facts = inside(memory).ledger.facts
+        following = forgetting_once(memory, lambda memory: memory.forget("f1", scope=SCOPE))
+        monkeypatch.setattr(facts, "comparable", following(facts.comparable))
+        assert memory.remember_fact(scope=SCOPE, fact="Writes from otterpin-4712@secret.example").near
+        assert "4711" not in cached_anywhere(memory)
+
+
+def test_words_of_messages_that_are_forgotten_while_an_episode_is_made_of_them_are_not_kept(tmp_path, monkeypatch):
+    with opened(tmp_path / "store") as memory:
+        memory.add_messages(SCOPE, [SAID, Message(role="assistant", content="Noted.")])
+        queue = inside(memory).ledger.conversations
+        following = forgetting_once(memory, lambda memory: memory.forget_messages(SCOPE, [SAID]))
+        monkeypatch.setattr(queue, "head", following(queue.head))
+        memory.flush(SCOPE)
+        assert not {word for word in cached_anywhere(memory) if "otterpin" in word}

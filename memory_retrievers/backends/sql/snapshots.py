@@ -101,7 +101,6 @@ class Snapshots:
         takes_turns: Whether the database answers at once, in this process, so that a search loses nothing while
             another one waits for its turn.
         forgetting: What is called when something was forgotten, here or by another process.
-        forgotten: Another object each time.
     """
 
     def __init__(self, passages: StoredPassages) -> None:
@@ -116,7 +115,7 @@ class Snapshots:
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
         self._size = 0
         self._evictions = 0
-        self.forgotten = object()
+        self._forgotten = object()  # another one each time
         self._vector_bytes = 0
         self._watcher: threading.Thread | None = None
         self._closing = threading.Event()
@@ -136,7 +135,7 @@ class Snapshots:
             if known is not None:
                 state.snapshots[key[2:]] = evictions, known
                 return known
-        with database.reading(), database.read() as connection:
+        with self.analyzing(), database.reading(), database.read() as connection:
             versions = _versions_of(connection, selection)
             if not versions:
                 return NOTHING
@@ -172,7 +171,7 @@ class Snapshots:
         if not entries:
             return
         asked: dict[str, set[int] | None] = {}
-        with contextlib.suppress(MemoryRetrieversError), database.reading():  # the next search would say so
+        with contextlib.suppress(MemoryRetrieversError), self.analyzing(), database.reading():  # a search would say so
             for entry in entries:
                 with database.read() as connection:  # first: a search holds the only connection of a store in memory
                     if connection.in_transaction or not entry.lock.acquire(blocking=False):
@@ -193,7 +192,8 @@ class Snapshots:
         """Read for a write of this thread, which is no search that the snapshots should grow for."""
         self._local.is_comparing = True
         try:
-            yield
+            with self.analyzing():
+                yield
         finally:
             self._local.is_comparing = False
 
@@ -258,9 +258,20 @@ class Snapshots:
 
     def forget_words(self) -> None:
         """Remember no word and no question: each may say what was forgotten."""
-        self.forgotten = object()
+        self._forgotten = object()
         for forget in self.forgetting:
             forget()
+
+    @contextlib.contextmanager
+    def analyzing(self) -> Iterator[None]:
+        """Analyze what is read from the store, and remember no word of what is forgotten before this ends."""
+        before = self._forgotten
+        try:
+            yield
+        finally:
+            if self._forgotten is not before:  # what was read before that may have been analyzed after it
+                for forget in self.forgetting:
+                    forget()
 
     def forget(self, passages: Sequence[int] | None) -> None:
         """Leave nothing of these passages in memory, or of any; also not of what is being loaded now."""

@@ -112,7 +112,8 @@ def _lists(
         return FoundLists([row for row, _ in nearest[:depth]], dict(ranked[:depth]), every, found.open)
 
     if request.mode is SearchMode.KEYWORD:
-        return find(None)
+        with store.ledger.snapshots.analyzing():
+            return find(None)
     return store.search(query, find) if vector is None else find(vector)
 
 
