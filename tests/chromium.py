@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from patience import until
+from patience import PATIENCE, until
 
 KEYS = {  # name: code, number, and the text that it gives
     **{name: (name, number, "") for name, number in [("Tab", 9), ("Escape", 27), ("PageUp", 33), ("PageDown", 34)]},
@@ -107,7 +107,7 @@ class Browser:
         return self
 
     def _next(self):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._answers], [], [], max(deadline - time.monotonic(), 0))
             assert ready, "the browser says nothing"

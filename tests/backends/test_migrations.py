@@ -10,6 +10,7 @@ import threading
 from contextlib import closing
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, SemanticMemory
 from memory_retrievers.backends.sql.ledger import SQLLedger
@@ -263,7 +264,7 @@ def test_the_schema_of_a_migrated_file_is_that_of_a_new_one(old_file, tmp_path):
 
 def test_a_process_killed_in_the_middle_of_a_migration_leaves_the_old_store(old_file, store):
     schema, rows = _schema(old_file), _dump(old_file)
-    died = subprocess.run([sys.executable, "-c", DIE_WHILE_MIGRATING, str(old_file)], timeout=60)
+    died = subprocess.run([sys.executable, "-c", DIE_WHILE_MIGRATING, str(old_file)], timeout=PATIENCE)
     assert died.returncode == -signal.SIGKILL
     assert (_schema(old_file), _dump(old_file)) == (schema, rows)
     with opened(store) as memory:
@@ -341,6 +342,6 @@ def test_another_process_that_opens_at_the_same_time_waits_for_the_migration(old
     rows, columns = _dump(old_file), _columns(old_file)
     opening = "import pathlib, sys; from memory_retrievers.backends.sqlite import Database; Database(pathlib.Path(sys.argv[1])).close()"
     processes = [subprocess.Popen([sys.executable, "-c", opening, str(old_file)]) for _ in range(3)]
-    assert [process.wait(timeout=60) for process in processes] == [0, 0, 0]
+    assert [process.wait(timeout=PATIENCE) for process in processes] == [0, 0, 0]
     assert _schema(old_file)[0] == len(MIGRATIONS)
     assert _dump(old_file, columns) == rows

@@ -10,7 +10,7 @@ import pytest
 from contracts import KeywordIndexContract, LedgerContract, VectorIndexContract
 from contracts.samples import NOW, SCOPE, add, columns_read, fact, facts_in
 from kept import kept_terms
-from patience import until
+from patience import PATIENCE, until
 from postgres_server import EMPTIED
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, Message, ValidationError
@@ -162,7 +162,7 @@ def test_the_index_is_made_behind_the_first_wide_search_and_gone_after_a_rebuild
     index.rebuild()
     assert _indexes(ledger)[0] == 0
     first = index.search(query, facts_in(), limit=20)  # exact
-    index._thread.join(60)
+    index._thread.join(PATIENCE)
     assert _indexes(ledger)[0] == PARTITIONS
     assert index.search(query, facts_in(), limit=20).passages == first.passages
     assert index._ready == {32}
@@ -193,8 +193,8 @@ def test_purging_and_making_the_index_do_not_wait_for_each_other(ledgers, ledger
         purged = pool.submit(ledger.database.compact)
         time.sleep(1)  # if purging waits for a lock of a table, it does before the writer ends
         writer.commit()
-        assert made.result(60) is None
-        assert purged.result(60) is None
+        assert made.result(PATIENCE) is None
+        assert purged.result(PATIENCE) is None
     assert _indexes(ledger)[0] == PARTITIONS
     index.close()
 

@@ -5,6 +5,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, Message, RetrievalSettings, SemanticMemory
 from memory_retrievers.backends.postgres import Database, guards, migrations, schema
@@ -54,7 +55,7 @@ def test_processes_that_connect_at_once_to_an_empty_database_all_store_what_they
     for process in processes:
         process.stdin.write("\n")
         process.stdin.flush()
-    assert [process.communicate(timeout=60) for process in processes] == [("", "")] * 4
+    assert [process.communicate(timeout=PATIENCE) for process in processes] == [("", "")] * 4
     with connected(url) as memory:
         assert {each.id for each in memory.list("c1").memories} == {"f0", "f1", "f2", "f3"}
         assert memory.verify().ok

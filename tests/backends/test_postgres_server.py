@@ -101,7 +101,7 @@ class TestTwoEmbedders:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
 def test_a_memory_from_before_a_fork_is_refused_in_the_child_and_goes_on_in_the_parent(url):
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK, url]  # Python 3.12 warns of threads
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.stdout, done.stderr) == ("True True True 1\n2\n", "")
 
 
@@ -166,7 +166,7 @@ class TestConnectionLoss:
     def test_a_server_that_is_away_is_no_damage_to_the_command_either(self, tmp_path):
         store = f"postgresql://nobody@/store?host={tmp_path}"
         command = [Path(sys.executable).parent / "memory-retrievers", "verify", "--store", store]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         assert (done.returncode, done.stdout) == (2, "")
         assert "PostgreSQL failed" in done.stderr
 
@@ -181,7 +181,7 @@ class TestConnectionLoss:
                 memory.remember_fact(scope="c1", fact="User likes more tea")
 
     def test_one_that_comes_back_after_another_was_found_dead_is_asked_whether_it_is_there(self, server, name, url):
-        pool = Pool(url, size=2, patience=20, settings={}, sign=1)
+        pool = Pool(url, size=2, patience=PATIENCE, settings={}, sign=1)
         try:
             with pool.taken(), pool.taken() as lost:
                 server.run(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'")
@@ -234,7 +234,7 @@ class TestConnectionLoss:
 
     def test_connections_that_cannot_be_set_up_make_no_room_for_more(self, url, caplog):
         caplog.set_level("CRITICAL", logger="psycopg.pool")  # what is logged keeps the connection
-        pool = Pool(url, size=2, patience=20, settings={}, sign=1)
+        pool = Pool(url, size=2, patience=PATIENCE, settings={}, sign=1)
         try:
             pool._settings["work_mem"] = "none"
             with pool.taken() as one, pool.taken() as other:

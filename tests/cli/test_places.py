@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, ConfigurationError
 from memory_retrievers.cli.stores import Place
@@ -79,7 +80,7 @@ def test_a_store_in_a_database_is_served(postgres_url):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         line = process.stdout.readline()
         process.kill()
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=PATIENCE)
     assert line.startswith(f"serving {Place.named(postgres_url)} at http://127.0.0.1:"), error
 
 

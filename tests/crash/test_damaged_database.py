@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, BackendError, MemoryRetrieversError, Message
 from memory_retrievers.models import SemanticDraft
@@ -119,7 +120,7 @@ os._exit(0)
 
 def test_a_store_that_was_killed_after_it_was_written_is_not_taken_for_damaged(filled, clock):
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-c", KILLED, filled], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, "-c", KILLED, filled], capture_output=True, text=True, timeout=PATIENCE)
         assert done.stdout.splitlines()[-1] == "False", done.stderr
         with contextlib.closing(sqlite3.connect(filled / STORE_FILE)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -142,7 +143,7 @@ def test_a_copy_that_is_put_over_a_store_whose_process_was_killed_does_not_get_i
 ):
     with opened(filled, clock) as memory:
         memory.backup(tmp_path / "copy")
-    done = subprocess.run([sys.executable, "-c", KILLED, filled], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", KILLED, filled], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout.splitlines()[-1] == "False", done.stderr
     shutil.copytree(tmp_path / "copy", filled, dirs_exist_ok=True)  # with the times of the copy
     for given in ({}, {"read_only": True}):

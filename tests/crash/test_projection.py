@@ -7,6 +7,7 @@ import time
 import pytest
 from chromadb.api.rust import RustBindingsAPI
 from crash.writer import MANY, opened
+from patience import PATIENCE
 
 KILLED = -signal.SIGKILL
 
@@ -86,5 +87,5 @@ def test_a_store_is_verified_while_chroma_is_being_opened_in_the_background(writ
     monkeypatch.setattr(RustBindingsAPI, "start", slow_start)
     with opened(store, dense="auto") as memory:
         memory.retrieve("tea", scope="team", record=False)
-        assert opening.wait(60)
+        assert opening.wait(PATIENCE)
         assert memory.verify().problems == ()

@@ -4,6 +4,7 @@ import threading
 from datetime import timedelta
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.errors import EmbeddingError, LanguageModelError
@@ -559,7 +560,7 @@ class TestOthersAtTheSameTime:
 
     def test_two_threads_learn_everything_once(self, memory, consolidator, tell):
         tell()
-        barrier = threading.Barrier(2, timeout=60)
+        barrier = threading.Barrier(2, timeout=PATIENCE)
         made = [
             consolidator(answer(new(text)), meanwhile=barrier.wait) for text in ("User has a cat", "User owns a boat")
         ]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from langgraph.store.base import GetOp, InvalidNamespaceError, Item, ListNamespacesOp, MatchCondition, PutOp, SearchOp
-from patience import until
+from patience import PATIENCE, until
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.errors import ValidationError
@@ -542,4 +542,4 @@ def test_the_sweeper_removes_by_itself(memory, clock):
     store.put(HERE, "a", {})
     clock.advance(minutes=3)
     until(lambda: inside(memory).ledger.statistics(None).facts == 0, "sweeping")
-    assert store.stop_ttl_sweeper(timeout=60)
+    assert store.stop_ttl_sweeper(timeout=PATIENCE)

@@ -31,6 +31,7 @@ from llama_index.core.base.llms.types import (
     VideoBlock,
 )
 from llama_index.core.base.llms.types import ChatMessage as LlamaMessage
+from patience import PATIENCE
 
 from memory_retrievers import EpisodicMemory, Message, ValidationError
 from memory_retrievers.models.messages import messages_of
@@ -254,7 +255,7 @@ def test_text_comes_through_as_any_message_would_hold_it(text):
 
 def test_reading_messages_loads_no_framework():
     code = "import sys, memory_retrievers.models.messages as _; assert not {'langchain_core', 'llama_index'} & set(sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=PATIENCE).returncode == 0
 
 
 @pytest.mark.parametrize("value", ["2026-03-01T09:00:00", datetime(2026, 3, 1, 9)])  # noqa: DTZ001 - that is the case

@@ -6,6 +6,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, Message
 from memory_retrievers.errors import BackendError, ConfigurationError, NotFoundError, ValidationError
@@ -316,7 +317,7 @@ def test_a_call_that_is_cancelled_is_finished_whole():
     class Slow(AgentMemory):
         def remember_many(self, *args, **kwargs):
             begun.set()
-            go_on.wait(60)
+            go_on.wait(PATIENCE)
             try:
                 return super().remember_many(*args, **kwargs)
             finally:

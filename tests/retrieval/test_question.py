@@ -497,10 +497,13 @@ def test_my_wife_is_found_by_her_name_in_five_more_languages(question, named, un
 def test_a_long_text_is_looked_through_in_a_time_that_grows_with_its_length(part):
     taken = []
     for length in (20_000, 200_000):
-        text, began = part * (length // len(part)), time.process_time()
-        for relative in ("frau", "妻", "妻子", "femme"):
-            name_of(relative, [text])
-        taken.append(time.process_time() - began)
+        text, tries = part * (length // len(part)), []
+        for _ in range(3):  # of which a collection of garbage, or what is done once, slows one
+            began = time.thread_time()
+            for relative in ("frau", "妻", "妻子", "femme"):
+                name_of(relative, [text])
+            tries.append(time.thread_time() - began)
+        taken.append(min(tries))
     assert taken[1] < 40 * max(taken[0], 0.001)  # ten times the length
 
 

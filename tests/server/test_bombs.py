@@ -8,6 +8,7 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.server import app as application
@@ -127,7 +128,7 @@ class Interrupted(HashEmbedder):
             self.batches.append([len(text) for text in texts])
             with ThreadPoolExecutor(1) as other:
                 asked = other.submit(self.memory.retrieve, "otter", scope="user/alice", record=False)
-                self.found.append(len(asked.result(60).semantic))
+                self.found.append(len(asked.result(PATIENCE).semantic))
             if self.fails and len(self.batches) == 3:
                 raise OSError("the model is gone")
         return super().embed_documents(texts)

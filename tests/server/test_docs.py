@@ -34,7 +34,7 @@ def test_the_calls_with_curl_work(page, tmp_path):
                 text=True,
             )
             process.terminate()
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
     assert done.returncode == 0, done.stderr

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import AgentMemory, BackendError, ConfigurationError, DiskFullError, Message, ValidationError
 from memory_retrievers.backends.files import new_directory, new_file
@@ -163,7 +164,9 @@ def test_a_pipe_in_the_place_of_a_lock_holds_nobody_up(tmp_path):
         "try: AgentMemory.open(sys.argv[1], embedder=HashEmbedder())\n"
         "except ConfigurationError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code, store], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, store], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
     assert "no plain file" in done.stdout
 
 
@@ -309,7 +312,7 @@ def test_a_store_that_is_written_elsewhere_while_it_is_read_on_a_read_only_mount
         assert watcher.stdout.readline() == "1\n"
         with opened(store) as memory:
             memory.remember_fact(scope="c1", fact="User likes Lyon")
-        told, _ = watcher.communicate("\n", timeout=60)
+        told, _ = watcher.communicate("\n", timeout=PATIENCE)
     assert told.startswith("BackendError")
     assert "open it again" in told
 

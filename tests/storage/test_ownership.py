@@ -483,7 +483,7 @@ def test_a_store_that_cannot_be_opened_is_not_left_locked(store):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_handle_carried_over_a_fork_is_refused_a_new_one_works_and_the_parent_is_unharmed(store):
     done = subprocess.run(
-        [sys.executable, "-c", FORK, str(store)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", FORK, str(store)], capture_output=True, text=True, check=True, timeout=PATIENCE
     )
     assert done.stdout.splitlines() == ["ConfigurationError ConfigurationError 2", "3"]
 

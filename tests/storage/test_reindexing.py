@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import (
     AgentMemory,
@@ -232,12 +233,12 @@ def test_searches_and_writes_go_on_meanwhile(store, embedder):
         def wait():
             embedder.before = lambda: None
             come.set()
-            assert go.wait(60)
+            assert go.wait(PATIENCE)
 
         embedder.before = wait
         thread = threading.Thread(target=memory.reindex)
         thread.start()
-        assert come.wait(60)
+        assert come.wait(PATIENCE)
         assert memory.retrieve("Talk7", scope="c").episodic[0].memory.id == "e7"
         memory.remember_many([draft(COUNT)])
         go.set()

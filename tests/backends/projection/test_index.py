@@ -457,7 +457,6 @@ def test_a_store_works_over_a_chroma_server(tmp_path, chroma_client):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be stopped there and go on")
-@pytest.mark.timeout(60)  # without the limits it waits until the server answers
 def test_a_server_that_does_not_answer_holds_nobody_up_for_long(tmp_path, mute_chroma, monkeypatch, caplog):
     client, mute = mute_chroma
     monkeypatch.setattr(indexing, "FIRST_PAUSE", 0.0)

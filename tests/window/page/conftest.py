@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from memory_retrievers import AgentMemory
 from memory_retrievers.testing import HashEmbedder
@@ -121,7 +122,7 @@ def serving(store, *options):
         yield process, line.split()[-1]
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE)
         process.stdout.close()
 
 
