@@ -35,16 +35,18 @@ PROBLEMS: Final = 1  # the exit code
 
 
 @contextmanager
-def _removed_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM end what is within as Ctrl-C does, so that a partial copy is removed, unless it means something."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+def _removed_on_signals() -> Iterator[None]:
+    """Let SIGTERM, or a closed terminal, act as Ctrl-C where neither is handled, so that a partial copy is removed."""
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if is_main and hasattr(signal, name)]
+    unheard = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    for each in unheard:
+        signal.signal(each, lambda number, _frame: sys.exit(128 + number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for each in unheard:
+            signal.signal(each, signal.SIG_DFL)
 
 
 @listed
@@ -54,7 +56,7 @@ def _backup(
 ) -> None:
     """Copy the store; it may be in use."""
     directory = Place.named(target).required_directory(otherwise="migrate moves a store into one")
-    with _removed_on_sigterm(), to_change(store, read_only=True) as memory, output.progress_bar("copying"):
+    with _removed_on_signals(), to_change(store, read_only=True) as memory, output.progress_bar("copying"):
         memory.backup(directory)
 
 
@@ -69,7 +71,7 @@ def _export(
     ] = False,
 ) -> None:
     """Write all memories with their vectors to one file of JSON lines, and print their number."""
-    with _removed_on_sigterm(), tempfile.TemporaryDirectory() as directory:
+    with _removed_on_signals(), tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "export") if str(target) == "-" else target
         with to_change(store, read_only=True) as memory, output.progress_bar("exporting") as progress:
             written = memory.export(file, scope=scope, incomplete=incomplete, progress=progress)
@@ -99,7 +101,7 @@ def _import(
     """Create a store from a file written by export, and print its statistics; nothing is embedded again."""
     directory = into.required_directory(otherwise="import into a new directory, then migrate that")
     found, known_by = embedder.load(), embedder.embedder_id
-    with _removed_on_sigterm(), output.progress_bar("importing") as progress:
+    with _removed_on_signals(), output.progress_bar("importing") as progress:
         memory = AgentMemory.import_(source, into=directory, embedder=found, embedder_id=known_by, progress=progress)
     with memory:
         statistics = memory.stats()

@@ -82,8 +82,10 @@ WAITING = "import time\n\ndef embed(texts):\n    time.sleep(3_600)\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process is killed there at once")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("command", ["export", "import"])
-def test_sigterm_leaves_nothing_of_a_copy(demo, foreign_store, run, tmp_path, command):
+def test_a_signal_leaves_nothing_of_a_copy(demo, foreign_store, run, tmp_path, command, name):
+    number = getattr(signal, name)
     copies = tmp_path / "copies"
     copies.mkdir()
     (tmp_path / "waiting.py").write_text(WAITING)
@@ -108,9 +110,9 @@ def test_sigterm_leaves_nothing_of_a_copy(demo, foreign_store, run, tmp_path, co
         stderr=subprocess.PIPE,
     ) as process:
         until(lambda: process.poll() is not None or any(copies.glob("*/*")), "a copy")
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         process.stdout.close()
-        assert process.wait(PATIENCE) == 128 + signal.SIGTERM
+        assert process.wait(PATIENCE) == 128 + number
         assert process.stderr.read() == b""
 
     assert list(copies.iterdir()) == []
