@@ -208,9 +208,8 @@ class IngestionPipeline:
             raise
 
     def _work(self, claim: Claim) -> Report:
-        messages = [each.message for each in claim.messages]
         advance()  # whoever watches may end it between two pieces
-        segments = self._segments(messages, claim)
+        segments = self._segments([each.message for each in claim.messages], claim)
         if not claim.ends:
             if len(segments) == 1 and not claim.is_last_look:
                 self._conversations.release(
@@ -218,7 +217,7 @@ class IngestionPipeline:
                 )
                 return Report()
             segments = segments if len(segments) == 1 else segments[:-1]  # the last one may still go on
-        return Report(episodes=self._stored(claim, segments, messages=messages))
+        return Report(episodes=self._stored(claim, segments))
 
     def _segments(self, messages: Sequence[Message], claim: Claim) -> list[Segment]:
         now, read = self._store.now(), self._store.ledger.recent
@@ -235,9 +234,7 @@ class IngestionPipeline:
             )
         return segments
 
-    def _stored(
-        self, claim: Claim, segments: Sequence[Segment], *, messages: Sequence[Message]
-    ) -> tuple[EpisodicMemory, ...]:
+    def _stored(self, claim: Claim, segments: Sequence[Segment]) -> tuple[EpisodicMemory, ...]:
         """Make the episodes, and in the same transaction drain their messages and take the reviews that wait."""
         scope, taken = claim.scope, sum(segment.messages for segment in segments)
         goes_on = taken < len(claim.messages)
@@ -254,7 +251,8 @@ class IngestionPipeline:
             )
             if not drained:
                 raise _LeaseLostError
-            self._conversations.take_reviews(scope, conversation=messages, at=self._store.now())
+            said = [each.message for each in claim.messages]
+            self._conversations.take_reviews(scope, conversation=said, at=self._store.now())
 
         def known() -> Mapping[str, Embedded]:
             return self._store.open_episodes.vectors(claim.messages, scope=scope, conversation=claim.conversation)

@@ -5,6 +5,7 @@ import gc
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -231,6 +232,33 @@ class TestConnectionLoss:
                 until(lambda: len(server.run(here)) == 2, "the end of those that were lost")
         finally:
             pool.close()
+
+    def test_a_time_limit_that_ends_a_call_is_what_the_caller_gets(self, server, name, url):
+        """As of Celery's ``SoftTimeLimitExceeded``; the driver puts an error of its own in its place."""
+
+        class TimeIsUpError(Exception):
+            pass
+
+        def end(*_signal):
+            raise TimeIsUpError
+
+        def end_what_sleeps():
+            until(lambda: server.run(f"SELECT pid {asleep}"), "the statement that takes long")
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+        asleep = f"FROM pg_stat_activity WHERE datname = '{name}' AND wait_event = 'PgSleep'"
+        before = signal.signal(signal.SIGUSR1, end)
+        try:
+            with connected(url) as memory, ThreadPoolExecutor(1) as pool:
+                ended = pool.submit(end_what_sleeps)
+                with pytest.raises(TimeIsUpError), inside(memory).ledger.database.write("c") as connection:
+                    connection.send("SELECT pg_sleep(600)", "SELECT 1")
+                ended.result()
+                server.run(f"SELECT pg_terminate_backend(pid) {asleep}")
+                memory.remember_fact(scope="c", fact="User likes tea")
+                assert memory.verify().ok
+        finally:
+            signal.signal(signal.SIGUSR1, before)
 
     def test_connections_that_cannot_be_set_up_make_no_room_for_more(self, url, caplog):
         caplog.set_level("CRITICAL", logger="psycopg.pool")  # what is logged keeps the connection

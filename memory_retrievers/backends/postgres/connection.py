@@ -370,6 +370,8 @@ def wrapped() -> Iterator[None]:
     try:
         yield
     except _ERRORS as error:
+        if "pipeline mode while busy" in str(error) and error.__context__ is not None:
+            raise error.__context__ from None  # what ended the driver's wait, such as a job's time limit
         raise _translated(error) from error
 
 
