@@ -29,7 +29,7 @@ from memory_retrievers.models.scenes import SceneDetails
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 from .chromium import browser  # noqa: F401 - a fixture
-from .quick import keep_quick, pytest_addoption, pytest_ignore_collect  # noqa: F401 - hooks
+from .quick import keep_quick, pytest_addoption, pytest_configure, pytest_ignore_collect  # noqa: F401 - hooks
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what goes on beside it; programs inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -63,11 +63,17 @@ MEASURED = {("sqlite_bm25", "exact"), ("rank_bm25", "chroma")}
 """Of the pairs of engines, those whose runs count as coverage: each engine once."""
 
 
+AHEAD = {Path(__file__).parent / "window" / "test_large.py"}
+"""Files whose tests share what takes half a minute to make. At the end of a run the workers divide what is left test by
+test, so that each would make it: these come first, where a worker takes hundreds of tests at once."""
+
+
 def pytest_collection_modifyitems(config, items):
     """Tests of the embedded store stay away while all memories are on a server.
 
     Counting the lines that run doubles the time, so it is left out where quicker tests run the same ones.
     """
+    items.sort(key=lambda item: item.path not in AHEAD)
     if ON_POSTGRES:
         embedded = [item for item in items if item.get_closest_marker("embedded")]
         config.hook.pytest_deselected(items=embedded)
@@ -94,8 +100,7 @@ def pytest_collection():
 
 
 def pytest_collection_finish():
-    """What has been imported stays: no garbage collection has to walk through it any more, a second each time."""
-    gc.collect()
+    """What has been imported stays, with what importing left: no garbage collection walks through it, a second each time."""
     gc.freeze()
     gc.enable()
 

@@ -1,15 +1,28 @@
 """What ``make test`` leaves out is left to ``make test-all`` alone, and nothing else is."""
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from . import conftest
-from .quick import EXAMPLES, HERE, LEFT_OUT, LEFT_TESTS, MACHINES, SERVERS, cap_examples, cap_machine
+from .quick import (
+    EXAMPLES,
+    HERE,
+    IN_MEMORY,
+    LEFT_OUT,
+    LEFT_TESTS,
+    MACHINES,
+    SERVERS,
+    _is_roomy,
+    cap_examples,
+    cap_machine,
+)
 
 
 @pytest.mark.parametrize(("asked", "tried"), [(80, EXAMPLES), (5, 5)])
@@ -77,7 +90,39 @@ def test_one_pair_of_engines_stays_and_whole_files_go_unless_they_are_named():
     assert re.findall(rf"{test}\[(.*)\]", life) == ["sqlite_bm25-exact"]
 
 
-def collected(path):
-    """What pytest would run of a path in the quick run."""
-    command = [sys.executable, "-m", "pytest", "-n0", "-q", "--no-cov", "--quick", "--collect-only", str(path)]
+@pytest.mark.slow
+def test_what_takes_long_to_make_for_several_tests_is_not_made_by_every_worker_at_the_end():
+    tests = collected(HERE / "window", options=()).splitlines()
+    first = [test.split("::")[0] for test in tests[:4]]
+    assert first[:3] == ["tests/window/test_large.py"] * 3
+    assert first[3] != first[0]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _is_roomy(IN_MEMORY), reason="there is no room in memory")
+def test_the_files_of_a_quick_run_are_in_memory_and_go_with_its_end_unless_a_place_is_named(tmp_path):
+    (tmp_path / "test_where.py").write_text(WHERE, encoding="utf-8")
+    assert (place := told_where(tmp_path)).is_relative_to(IN_MEMORY)
+    assert not place.parent.exists()
+    assert (place := told_where(tmp_path, "--basetemp=named")).is_relative_to(tmp_path / "named")
+    assert place.exists()
+
+
+WHERE = """
+from pathlib import Path
+
+def test_where(tmp_path):
+    Path("told").write_text(str(tmp_path))
+"""
+
+
+def told_where(directory, *options):
+    command = [sys.executable, "-m", "pytest", "-p", "quick", "--quick", *options, "test_where.py"]
+    subprocess.run(command, check=True, cwd=directory, env=os.environ | {"PYTHONPATH": str(HERE)}, capture_output=True)
+    return Path((directory / "told").read_text())
+
+
+def collected(path, *, options=("--quick",)):
+    """What pytest would run of a path in the quick run, or with other options."""
+    command = [sys.executable, "-m", "pytest", "-n0", "-q", "--no-cov", *options, "--collect-only", str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE.parent).stdout
