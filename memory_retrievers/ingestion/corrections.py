@@ -20,7 +20,7 @@ from typing import Final
 from memory_retrievers.ingestion import cues
 from memory_retrievers.models.messages import is_of_user
 from memory_retrievers.text.analysis import SMALL_PHRASES, SMALL_TALK, STOP_WORDS, analyze
-from memory_retrievers.text.languages import COMMON_WORDS
+from memory_retrievers.text.periods import NUMBERS
 
 ELLIPTICAL: Final = 2  # a message of at most so many terms that say something answers the one before it
 BARE_LENGTH: Final = 40  # characters of a sentence that may be a scrap of one
@@ -73,12 +73,13 @@ _ANSWER: Final = re.compile(
 )
 _OPENING: Final = ("name", "")
 _AMONG: Final = {"day": ["time"], "month": ["time"], "hour": ["time", "number"], "number": ["number"], "name": ["name"]}
+_RECORDED = "(?:noted|done|understood|got it|logged|saved|added|updated|recorded|notiert|gemerkt|vermerkt|gespeichert)"
 _REACTION: Final = re.compile(
     r"\b(?:thank\w*|congrat\w*|glad|luck|(?<!could )(?<!can )you|your|i['’]m|sorry|always|agreed)\b"
     r"|\w\W+\w+\W+\w+!|\babout\b.*\?|^\W*(?:what an?|how) \w+(?: \w+)?[.!]*$"
-    r"|^\W*(?:(?:ok|okay|great|sure)\W+)?(?:noted|done|understood|logged|saved|updated|recorded|notiert|gemerkt"
-    r"|vermerkt|erledigt|mache? ich|noté|anotado"
+    rf"|^\W*(?:(?:ok|okay|great|sure)\W+)?(?:{_RECORDED}|erledigt|mache? ich|noté|anotado"
     r"|gute[ns]? (?:idee|nachricht|wahl|gelingen))(?:(?:, danke)?\W*$|, i(?:['’]ll| will)\b)"
+    r"|^\W*(?:\w+\W+)?i(?:['’]ll| will) (?:remember|note|save|keep) (?:that|it|this)\b"
     r"|^(?!how about|what about).*\b(?:who|what|where|when|why|how|which)\b.*\?",
     re.IGNORECASE,
 )
@@ -86,10 +87,12 @@ _ASSENT: Final = "|".join(SMALL_TALK | SMALL_PHRASES)
 _ACKNOWLEDGES: Final = re.compile(rf"^(?:\w+ \w+|[^,;:]* [^,;:]*(?=\?)|{_ASSENT})\W*$", re.IGNORECASE)
 """What an assistant answers that names nothing, in two words or by asking for more: "Great choice!"."""
 _NICE = "(?:rough|tough|sad|lovely|great|good|nice|wonderful|fantastic|awesome|amazing|exciting)"
+_ASSENTS: Final = re.compile(rf"(?i)\W*(?:(?P<recorded>{_RECORDED})|ok(?:ay)?|alright|sure|verstanden)[.,;:!–—]+\s+")
+_OR: Final = re.compile(r"\b(?:or|oder|ou)\b|还是|還是|それとも", re.IGNORECASE)
+_FILLING: Final = frozenset(("it", "is", "the", "of", "then", "now", "so", "you", "your", "for", "no", "kein", "keine"))
 _SAYS_HOW_IT_IS: Final = re.compile(
     rf"(?i)\W*(?:that['’]s (?:so |really |very )?{_NICE}|an? (?:{_NICE} )?(?:relief|choice|idea|pity|shame|joy))\W*"
 )
-_TWO_WORDS: Final = re.compile(r"\W*\w+ \w+\W*")
 _ASKING: Final = re.compile(r"(?:who|whose|what(?! if| about)|where|when|how(?! about)|which)\b.*\?", re.IGNORECASE)
 _DAY: Final = re.compile(
     r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|today|tonight|tomorrow|weekend|\d{1,2}(?:st|nd|rd|th)"
@@ -144,6 +147,7 @@ _ALONE: Final = re.compile(r"\s*(?:$|[.,!?;])|\W*(?:then|instead|rather|for|now|
 _LITTLE_ALONE: Final = re.compile(_LITTLE, re.IGNORECASE)
 _NEAR: Final = 60  # characters around a detail in which it is said to be better
 _TIME = rf"(?:{_DAY.pattern}|{_MONTH.pattern}|{_HOUR.pattern})"
+_BESIDE_TIMES: Final = re.compile(rf"\b(?:on|at|um|am) (?=(?:the )?(?:{_TIME}|\d))", re.IGNORECASE)
 _DETAILS: Final = {
     "time": re.compile(rf"{_TIME}(?:(?: at| in the)? {_TIME}){{,2}}", re.IGNORECASE),
     "number": re.compile(_COUNT, re.IGNORECASE),
@@ -151,6 +155,11 @@ _DETAILS: Final = {
 }
 _WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
 CLAUSE_END: Final = re.compile(r"(?<=[,;:!?])\s+")  # a dot within a sentence is of "Dr. Wiegand" or "3. Juli"
+_RESTARTS: Final = re.compile(  # also "from above no wait it is from below"; but not "there is no wait at the counter"
+    rf"(?i){CLAUSE_END.pattern}|(?<!\b(?:is|be|of))(?<!\b(?:had|was|for))(?<!\b(?:with|have))(?<!['’]s)(?<!\ba) "
+    r"(?=(?:no,? (?:wait|sorry|i mean)|(?:wait|sorry),? no|nein,? (?:warte|moment|halt))\b"
+    r"(?! (?:times?|lists?|at|for|there|here|in|on|until|to|period|room)\b)(?:[,.:;!…]*\s+[^\s,]+){3})"
+)
 _REMARK: Final = re.compile(r"\[[^\]]*\]")  # such as "[image]", which nobody has said
 
 
@@ -169,6 +178,12 @@ class Sentence:
         words = re.findall(r"[^\W_]+(?:['’][^\W_]+)?", self.text.casefold().replace("’", "'"))
         kept = (word for word in words if word not in WORDS_OF_CHAT and word.removesuffix("'s") not in WORDS_OF_CHAT)
         return frozenset(analyze(" ".join(word for word in kept if not _NEGATION.fullmatch(word))))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Its words, small ones as they are and the others as terms, with numbers in digits."""
+        counted = (str(NUMBERS.get(w, w)) for w in re.findall(r"[^\W_]+", _BESIDE_TIMES.sub(" ", self.text).casefold()))
+        return frozenset(term for word in counted for term in analyze(word) or [word])
 
     @cached_property
     def takes_back(self) -> bool:
@@ -212,7 +227,7 @@ class Sentence:
     @cached_property
     def standing(self) -> str:
         """What it says from the last of its clauses on that may take back those before it."""
-        clauses = CLAUSE_END.split(self.text) if self.corrects else []
+        clauses = _RESTARTS.split(self.text) if self.corrects else []
         first = max((place for place, clause in enumerate(clauses) if Sentence("", clause, 0).takes_back), default=0)
         return " ".join(clauses[first:]) or self.text
 
@@ -309,17 +324,20 @@ class Sentence:
             return True
         return (self.corrects and self.is_about(earlier)) or self.says_anew(earlier)
 
-    def only_remarks_on(self, earlier: Sentence) -> bool:
-        """True if an assistant takes nothing back by it: it repeats what was told, or says how that is."""
-        if is_of_user(self.speaker) or earlier.text.endswith(("?", "？")) or self.says_anew(earlier):
+    def only_repeats(self, heard: Sequence[Sentence]) -> bool:
+        """True if an assistant says again what it was just told, or how that is, so that it takes nothing back."""
+        if not heard or is_of_user(self.speaker) or self.text.endswith(("?", "？")):
             return False
-        if self.corrects:  # "Kein Penicillin." after "Penicillin vertrage ich nicht."
-            own = self.terms - COMMON_WORDS.keys()
-            return earlier.corrects and len(own) == 1 and own <= earlier.terms and bool(_TWO_WORDS.fullmatch(self.text))
-        if _SAYS_HOW_IT_IS.fullmatch(self.text):
-            return True
-        told, quoted = earlier.text.casefold(), self.text.strip(" .!").casefold()
-        return not earlier.corrects and quoted in told and bool(re.search(rf"\b{re.escape(quoted)}\b", told))
+        told = [each for each in heard if not (each.text.endswith(("?", "？")) or _OR.search(each.text))]
+        assents = _ASSENTS.match(self.text)
+        said = Sentence("", cues.WITHDRAWAL.sub(" ", self.text[assents.end() :] if assents else self.text), 0)
+        if any(each.denies for each in told) != self.denies and not cues.WITHDRAWAL.search(self.text):
+            return False
+        if not (said.terms and said.words <= _FILLING.union(*(each.words for each in told))):
+            return bool(_SAYS_HOW_IT_IS.fullmatch(self.text))
+        quoted = said.text.strip(" .!").casefold()
+        is_part = " " in quoted and any(quoted in each.text.casefold() for each in told)
+        return is_part or len(said.terms) > 1 or bool(assents and assents["recorded"])
 
     def agrees_with(self, earlier: Sentence) -> bool:
         """True if it settles what an earlier sentence names already, as "Kafka it is" after "Yes, Kafka"."""
@@ -379,8 +397,11 @@ def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
     order = sorted(messages)
     direct: list[set[int]] = [set() for _ in said]
     for position, number in enumerate(order):
+        heard = [said[place] for place in messages[order[position - 1]] if position and is_of_user(said[place].speaker)]
         correcting = [
-            place for place in messages[number] if said[place].corrects or said[place].details or said[place].is_bare
+            place
+            for place in messages[number]
+            if ((one := said[place]).corrects or one.details or one.is_bare) and not one.only_repeats(heard)
         ]
         scrap = all(said[place].is_bare or not said[place].terms for place in messages[number])
         between = 0  # messages between that say something
@@ -395,7 +416,7 @@ def needed_with(said: Sequence[Sentence]) -> list[frozenset[int]]:
                         (between <= LINKED and (said[each].takes_back or (scrap and said[each].is_bare)))
                         or said[each].may_undo(said[place])
                     )
-                    and not (said[each].agrees_with(said[place]) or said[each].only_remarks_on(said[place]))
+                    and not said[each].agrees_with(said[place])
                 )
     needed: list[frozenset[int]] = [frozenset()] * len(said)
     for place in reversed(range(len(said))):  # what is needed comes later, so it is known already

@@ -15,7 +15,7 @@ from memory_retrievers.models import SummaryBy
 from memory_retrievers.models.messages import Message, is_of_user
 from memory_retrievers.text.analysis import STOP_WORDS, UNMARKED, analyze, one_line
 from memory_retrievers.text.languages import language_of
-from memory_retrievers.text.periods import PERIOD_WORDS, plain
+from memory_retrievers.text.periods import NUMBERS, PERIOD_WORDS, plain
 from memory_retrievers.text.summaries import ITEM, sentences
 
 SUMMARY_LENGTH: Final = 300  # characters of a summary: two or three sentences, which an embedder still sees whole
@@ -51,8 +51,7 @@ _VERBS = "am is are was were has have had do does did will would can could shoul
 _FINITE: Final = frozenset(_VERBS.split())  # words before which a plural is a noun, since they are the verb
 
 _FUNCTION_WORDS = """
-without within during until against between among upon onto toward towards although though whether alone alive
-somewhere anywhere everywhere nowhere me us him them
+within without among upon onto toward towards although though whether alone alive somewhere anywhere everywhere nowhere
 """
 _BETWEEN_PHRASES: Final = _SUBJECTS | frozenset(_FUNCTION_WORDS.split())
 """Further words that are no part of what names a thing."""
@@ -77,6 +76,14 @@ _TOKEN = re.compile(
 _CLAUSE = re.compile(r"[^，。！？、；：,.!?;:\s「」『』（）()]+")
 _SPELLED = re.compile(r"\S*(?:\w_\w|\S@\w|\w\w\.[a-z]\w|/\w+\.\w|[a-z][A-Z])")  # "iPhone", "src/main.py": not "IPhone"
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff]")
+_MAIL = r"[ \t]*(?:From|To|Cc|Sent|Date|Reply-To|Von|An|Gesendet|Datum|De|À|Para|Fecha)[ \t]*:[^\n]*\n"
+_PASTED = re.compile(  # code, lines that are quoted, and of a mail all but its subject and its text
+    rf"(?ims)^[ \t]*```(?!te?xt\b|md\b|markdown\b)\w.*?(?:^[ \t]*```|\Z)|^[ \t]*>[^\n]*$"
+    rf"|^[ \t]*[\"“„«][^\"“”„«»\n]{{40,}}[\"”“»][ \t]*$"
+    rf"|^(?:{_MAIL})+[ \t]*(?:Subject|Betreff|Objet|Asunto)[ \t]*:(?P<subject>[^\n]*)\n(?:{_MAIL})*"
+    r"|^(?:Dear|Sehr geehrte\w*|Liebe[rs]?|Chère?) [^\n]{1,60}[,!]$"
+    r"|^(?:(?:kind|best) regards|(?:Mit )?(?:freundliche|viele|liebe)\w* Grü(?:ß|ss)en?|Cordialement)\W*[^\n]{0,40}$"
+)
 _EDGES = " \t.,;:!?。，！？、；：…-–—'\"“”‘’「」()（）*_#`"
 
 
@@ -126,7 +133,9 @@ def fallback_title(messages: Sequence[Message], background: Mapping[str, int] | 
     asked = [
         said[place] for place in own if said[place].asks and not any(said[each].corrects for each in needed[place])
     ]
-    return title if _is_phrase(title) else _first_words([*texts, *(each.text for each in asked)])
+    openings = (_OPENING.sub("", text.strip(_EDGES)) for text in (*texts, *(each.text for each in asked)))
+    firsts = (_headline(_cut(text, TITLE_LENGTH)) for text in openings)
+    return next(filter(_is_phrase, (title, *firsts)), "")
 
 
 def fallback_summary(messages: Sequence[Message], background: Mapping[str, int] | None = None) -> str:
@@ -167,7 +176,8 @@ def _sentences(messages: Sequence[Message]) -> list[Sentence]:
         Sentence(name[:1].upper() + name[1:], text, number, mark=line.removesuffix(text))
         for number, message in enumerate(readable(messages))
         for name in [_cut(one_line(message.role), SPEAKER_LENGTH)]
-        for line in _read([line for line in map(one_line, sentences(message.content)) if line])
+        for left in [_PASTED.sub("\\g<subject>\n", message.content).strip() or message.content]
+        for line in _read([line for line in map(one_line, sentences(left)) if line])
         for text in [ITEM.sub("", line)]
     ]
 
@@ -256,7 +266,7 @@ def _phrases(texts: Sequence[str], rarity: Mapping[str, float], speakers: set[st
             runs = list(_runs_of_words(text, speakers))
         for phrase, names_thing in runs:
             terms = set(analyze(phrase))
-            if not terms or len(phrase) > TITLE_LENGTH or _is_date(phrase):
+            if not terms or len(phrase) > TITLE_LENGTH or _is_date(phrase, frozenset(NUMBERS)):
                 continue
             weight = math.fsum(sorted(rarity.get(term, 0.0) for term in terms)) / math.sqrt(len(terms))
             weight *= AFTER_DETERMINER if names_thing else 1.0
@@ -348,12 +358,6 @@ def _clause_with(word: str, texts: Sequence[str]) -> str:
     clauses = [_OPENING.sub("", clause.strip(_EDGES)) for text in texts for clause in CLAUSE_END.split(text)]
     found = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)").search
     return next((_cut(each, TITLE_LENGTH) for each in clauses if word and _is_phrase(each) and found(each)), "")
-
-
-def _first_words(texts: Sequence[str]) -> str:
-    """Headline of the first words said, for messages without any distinctive term; empty if nobody says several."""
-    firsts = (_headline(_cut(_OPENING.sub("", text.strip(_EDGES)), TITLE_LENGTH)) for text in texts)
-    return next(filter(_is_phrase, firsts), "")
 
 
 def _run_within(text: str, terms: frozenset[str]) -> str:

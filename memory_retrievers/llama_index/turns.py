@@ -199,8 +199,9 @@ def last_turn(messages: Sequence[ChatMessage]) -> Turn | None:
             if answered or (message.content or "") != text or said.role not in {"user", by}:
                 number, query, text, by = number + 1, said.content, message.content or "", said.role
             answered = False
-        elif said.role == "assistant" and not _calls_tools(message):
-            answered = True
+        elif said.role == "assistant":
+            calls = any(block.block_type == "tool_call" for block in message.blocks)
+            answered = answered or not (calls or message.additional_kwargs.get("tool_calls"))
     return Turn(query, number, answered) if number else None
 
 
@@ -356,9 +357,3 @@ def _as_chat(message: ChatMessage | Message) -> ChatMessage:
         return ChatMessage(role=role, content=message.content)
     names = {} if role == "user" else {"name": message.role}
     return ChatMessage(role=MessageRole.USER, content=message.content, additional_kwargs=names)
-
-
-def _calls_tools(message: ChatMessage) -> bool:
-    return bool(message.additional_kwargs.get("tool_calls")) or any(
-        block.block_type == "tool_call" for block in message.blocks
-    )

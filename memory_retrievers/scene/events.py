@@ -51,9 +51,8 @@ def known_to(
 
 
 def _has_seen(names: Collection[str], details: SceneDetails) -> bool:
-    if any(caseless(name) in names for name in details.witnesses):
-        return True
-    return not details.is_secret and any(caseless(name) in names for name in details.characters_involved)
+    there = () if details.is_secret else details.characters_involved
+    return any(caseless(name) in names for name in (*details.witnesses, *there))
 
 
 def derived_from(episodes: Sequence[EpisodicMemory]) -> list[CharacterState]:

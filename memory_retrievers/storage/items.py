@@ -138,7 +138,8 @@ class StoredItems:
             admitted = [kept for draft in offered if (kept := store.admitted(draft)) is not None]
             items = [complete(draft, now=now) for draft in admitted]
         else:
-            items = [_completed(draft, now) for draft in drafts]
+            until = {"duplicate_of": None, "near": ()}  # nobody has seen them since they were checked
+            items = [SemanticMemory.trusted({**vars(e), "valid_at": e.created_at or now, **until}) for e in drafts]
         keys = [item.key for item in items]
         if len(set(keys)) < len(keys):
             raise ValidationError("an id is taken twice among what is to be stored; nothing was stored")
@@ -222,12 +223,6 @@ class StoredItems:
             for row in page:
                 if (item := items.get(row)) is not None and _fits(item, fits):
                     yield FoundItem(item, ranked[row])
-
-
-def _completed(draft: SemanticDraft, now: datetime) -> SemanticMemory:
-    """The item of a draft that has id and times, and that nobody has seen since it was checked."""
-    made = draft.created_at or now
-    return SemanticMemory.trusted({**vars(draft), "valid_at": made, "duplicate_of": None, "near": ()})
 
 
 def value_of(item: StoredItem | None) -> dict[str, Any] | None:

@@ -10,16 +10,16 @@ from itertools import chain, pairwise
 from memory_retrievers.errors import ValidationError
 
 _MONTH_NEXT = r"(?=\s(?i:januar|februar|märz|april|mai|ju[nl]i|august|(?:septem|okto|novem|dezem)ber)\b)"
+_DATE = r"\b[0-3]?\d\. (?:1[0-2]|[1-9])\.|(?m:^)[-* \t]*[0-3]?\d\.(?:1[0-2]|[1-9])\."  # "24. 12. Oma", "- 3.2. Chor"
 _NO_END = (  # "Dr. Wiegand", "am 28. Januar", "der 21. fällt aus"
-    r"(?<!\b(?:Dr|Mr|Ms|Sr|Fr|Hr|Nr|vs)\.)(?<!\b(?:Mrs|Mme|Sra|Hrn|bzw)\.)(?<!\bProf\.)"
-    r"(?<!\bSt\.(?!\s(?:I|It|We|You|He|She|They|The|My|Our|That|This|There|An?|In|On|At|Is|And|But|So)\b))"
-    rf"(?<!\b\d\.{_MONTH_NEXT})(?<!\b\d\d\.{_MONTH_NEXT})"
-    r"(?<!\b[Aa][mb] \d\.(?=\s[a-zäöü]))(?<!\b(?:[Dd]e[rnms]|[Vv]om|[Zz]um|[Bb]is) \d\.(?=\s[a-zäöü]))"
-    r"(?<!\b[Aa][mb] \d\d\.(?=\s[a-zäöü]))(?<!\b(?:[Dd]e[rnms]|[Vv]om|[Zz]um|[Bb]is) \d\d\.(?=\s[a-zäöü]))"
+    rf"(?:{_DATE}|\b(?:Dr|Mrs?|Ms|Mme|Sra?|Fr|Hrn?|Nr|vs|bzw|Prof)\."
+    r"|\bSt\.(?!\s(?:I|It|We|You|He|She|They|The|My|Our|That|This|There|An?|In|On|At|Is|And|But|So)\b)"
+    rf"|\b\d\d?\.{_MONTH_NEXT}|\b(?:[Aa][mb]|[Dd]e[rnms]|[Vv]om|[Zz]um|[Bb]is) \d\d?\.(?=\s[a-zäöü]))[ \t]"
 )
-ITEM = re.compile(rf"(?m:^)[ \t#>]*\d{{1,3}}\.(?!{_MONTH_NEXT})[ \t]")  # "2. Wait", of a list; but not "2. Oktober"
+ITEM = re.compile(rf"(?m:^)[ \t#>]*\d{{1,3}}\.(?!{_MONTH_NEXT}| (?:1[0-2]|[1-9])\.)[ \t]")  # not "2. Mai", "2. 5."
 _SENTENCE_END = re.compile(
-    rf"""(?P<item>{ITEM.pattern})|[。！？][。！？」』”）]*|(?<=[.!?…]){_NO_END}["'”’)\]]{{0,2}}(?:\s|$)|[\n\r\u2028\u2029]"""
+    rf"""(?P<item>{ITEM.pattern})|(?P<goes_on>{_NO_END})|[。！？][。！？」』”）]*"""
+    r"""|(?<=[.!?…])["'”’)\]]{0,2}(?:\s|$)|[\n\r\u2028\u2029]"""
 )
 _SPECIFIED_END = re.compile(r"(?<=[。！？.!?])(?<!\d\.(?=\d))\s*")  # of §3.7; the second part keeps numbers whole
 _SPECIFIED_WORDS = """
@@ -39,7 +39,7 @@ def sentences(text: str) -> list[str]:
     """
     found = [*_SENTENCE_END.finditer(text)]
     is_list = sum(bool(match["item"]) for match in found) > 1
-    ends = [0, *(match.end() for match in found if not (is_list and match["item"])), len(text)]
+    ends = [0, *(each.end() for each in found if not (each["goes_on"] or (is_list and each["item"]))), len(text)]
     parts = (text[start:end].strip() for start, end in pairwise(ends))
     return [part for part in parts if part]
 

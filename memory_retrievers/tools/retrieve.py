@@ -143,20 +143,16 @@ def retrieve_memory(context: ToolContext, arguments: RetrieveMemoryArguments) ->
         record=not context.read_only,
         **arguments.options() | SearchOptions(in_prompt=context.asked, time_zone=context.time_zone),
     )
+    is_full = arguments.response_level is ResponseLevel.FULL and "detail" not in arguments.model_fields_set
+    detail = DetailLevel.HIGH if is_full else arguments.detail
     return _response(
         arguments.response_level,
         found=result.to_dict(),
         block=lambda: (
-            _shown(result, arguments.response_level).to_markdown(_detail(arguments), max_tokens=arguments.max_tokens)
+            _shown(result, arguments.response_level).to_markdown(detail, max_tokens=arguments.max_tokens)
             or empty_block_text((*result.semantic, *result.episodic), arguments.max_tokens)
         ),
     )
-
-
-def _detail(arguments: RetrieveMemoryArguments) -> DetailLevel:
-    if arguments.response_level is ResponseLevel.FULL and "detail" not in arguments.model_fields_set:
-        return DetailLevel.HIGH
-    return arguments.detail
 
 
 def context_pre_retrieve(context: ToolContext, arguments: ContextArguments) -> ToolOutput:

@@ -201,7 +201,7 @@ def parse(text: str, *, validate: bool, settings: ToolSettings) -> JsonObject:
         if not isinstance(document.get(name, []), list):
             raise ValidationError(f"Invalid import data: {name} must be a list")
     memories, episodes = document["memories"], document.get("episodes", [])
-    messages = sum(map(_messages_of, episodes))
+    messages = sum(len(m) for e in episodes if isinstance(e, dict) and isinstance(m := e.get("messages"), list))
     if (count := len(memories) + len(episodes) + messages) > settings.import_max_memories:
         found = f"{count} memories" + (" and messages" if messages else "")
         raise _beyond(f"it has {found}", settings.import_max_memories, "import_max_memories")
@@ -218,12 +218,6 @@ def _check_contents(document: JsonObject) -> None:
             content = line.get("content") if isinstance(line, dict) else None
             if not isinstance(content, str) or not content.strip():
                 raise ValidationError(f"Invalid import data: {name} {index} has no content")
-
-
-def _messages_of(line: object) -> int:
-    """The number of messages of an episode, each of which is embedded."""
-    messages = line.get("messages") if isinstance(line, dict) else None
-    return len(messages) if isinstance(messages, list) else 0
 
 
 def _beyond(found: str, most: int, setting: str) -> ValidationError:

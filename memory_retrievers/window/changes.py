@@ -210,10 +210,6 @@ def _pin(window: Window, memory: AnyMemory, _body: ActBody) -> Done:
     return after, "It belongs to the profile now, and use no longer changes its importance."
 
 
-def _unpin(window: Window, memory: AnyMemory, _body: ActBody) -> Done:
-    return window.memory.manager.importance.clear(memory), "Use changes its importance again."
-
-
 def _tag(window: Window, memory: AnyMemory, body: ActBody) -> Done:
     if body.tags is None:
         raise ValidationError("tags must be given: the whole list, which may be empty")
@@ -292,7 +288,7 @@ _ACTIONS: Final[Mapping[str, Callable[[Window, AnyMemory, ActBody], Done]]] = {
     "update": partial(_rewrite, correct=False),
     "invalidate": _invalidate,
     "pin": _pin,
-    "unpin": _unpin,
+    "unpin": lambda by, memory, _: (by.memory.manager.importance.clear(memory), "Use changes its importance again."),
     "tag": _tag,
     "merge": _merge,
     "move": _move,

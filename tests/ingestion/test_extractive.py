@@ -170,6 +170,77 @@ class TestTitle:
     def test_in_other_languages_than_english_a_title_is_a_clause(self, told):
         assert fallback_title(said(f"{told}.")) == told
 
+    @tried_in_one(
+        "told, answer, title",
+        [
+            ("The plumber comes friday at four", "Okay, Friday at 4.", "plumber"),
+            ("My VAT id is DE318844207.", "Saved, DE318844207.", "VAT id"),
+            ("The alarm of the shop is 9912", "Noted: 9912.", "alarm"),
+            ("Soccer practice moved to Wednesdays at six", "Alright, Wednesdays at 6.", "Soccer practice"),
+            ("Our router password is tiger55", "I'll remember that.", "password"),
+            ("Leave the parcels at the bakery", "Understood: at the bakery.", "arcels"),
+            ("I don't eat celery", "Got it, no celery.", "celery"),
+            ("We meet at 4.", "Okay, at 5.", ""),
+            ("The rent is 900.", "Saved, 950.", ""),
+            ("The rent is 900 with heating.", "Noted, 900 without heating.", ""),
+            ("We never fly.", "Okay, fly.", ""),
+            ("The dentist is on Friday.", "Not on Friday.", ""),
+            ("The dentist is on Friday.", "Friday is full.", ""),
+            ("Paint it green or blue.", "Okay, blue.", ""),
+            ("Send the invoice to Paul.", "Okay, to Paula.", ""),
+            ("Let's take the train.", "Okay, but the train is cancelled.", ""),
+        ],
+    )
+    def test_what_an_assistant_confirms_in_the_words_of_the_user_is_still_told(self, told, answer, title):
+        found = fallback_title([*said(told), *said(answer, role="assistant")])
+        assert title in found
+        assert bool(title) == bool(found)
+
+    @tried_in_one(
+        "told, title",
+        [
+            (
+                "I think it comes from the flat of Mr Berg no wait, it is from the roof terrace of the Demirs",
+                "Roof terrace",
+            ),
+            ("Das Paket ist bei Frau Lenz nein Moment, das Paket liegt beim Kiosk", "Liegt beim Kiosk"),
+            ("Dinner with Ana at 7 no wait 8", "Dinner with Ana at 7 no wait 8"),
+            ("there is no wait at the new barber shop", "There is no wait at the new barber shop"),
+        ],
+    )
+    def test_what_is_taken_back_in_the_same_clause_is_no_title(self, told, title):
+        assert fallback_title(said(told)) == title
+
+    def test_a_number_is_not_cut(self):
+        assert fallback_title(said("parking permit number is k l four four nine")) == "Permit number"
+
+    @tried_in_one(
+        "told, title, pasted",
+        [
+            (
+                "From: Stadtwerke\nTo: Ina\nSubject: Water meter reading\n\nDear Ina,\nplease read it.\n\nKind regards\nFenwick",
+                "Water meter reading",
+                "Stadtwerke Dear Fenwick",
+            ),
+            ("Is it right?\n```sql\nSELECT id FROM orders;\n```\nthe nightly report is empty", "Nightly report", "SELECT ```"),
+            (
+                'Does the opening of chapter one work?\n\n"My husband left me on a Tuesday. I drink gin before noon."',
+                "chapter one",
+                "husband gin",
+            ),
+            ("> I quit my job at the bank\nwe plan a surprise party for my colleague", "Surprise party", "quit bank"),
+        ],
+    )  # fmt: skip
+    def test_what_is_pasted_beside_what_is_said_is_neither_title_nor_summary(self, told, title, pasted):
+        assert title in fallback_title(said(told))
+        assert not [word for word in pasted.split() if word in fallback_summary(said(told))]
+
+    @pytest.mark.parametrize(
+        "told", ["```python\nimport rockets\n```", "From: Rome\nTo: the sea", "```\nRing Ana\n```\nNotes"]
+    )
+    def test_what_is_all_that_was_said_or_no_code_and_no_mail_is_told(self, told):
+        assert told.split()[1] in fallback_summary(said(told))
+
     @pytest.mark.parametrize("answer", ["Noted, but cashews.", "Done, cashews.", "Never mind.", "No."])
     def test_what_may_be_taken_back_beside_it_is_not(self, answer):
         assert fallback_title([*said("I take peanuts."), *said(answer, role="assistant")]) == ""

@@ -54,6 +54,10 @@ class TestSentences:
             ("Neuer Termin 28. Januar. Der am 21. fällt aus.", ["Neuer Termin 28. Januar.", "Der am 21. fällt aus."]),
             ("Do:\n1. Wait. Then\n 2. go\n## 3. End", ["Do:", "1. Wait.", "Then", "2. go", "## 3. End"]),
             ("4.\n5. Bob comes.\nBye", ["4.", "5.", "Bob comes.", "Bye"]),  # no list
+            ("24. 12. Oma\n31. 12. Jonas", ["24. 12. Oma", "31. 12. Jonas"]),
+            ("Am 12. 2. Frau Wirth. Danach frei.", ["Am 12. 2. Frau Wirth.", "Danach frei."]),
+            ("- 3.2. Kessler\n- 12. 2. Wirth", ["- 3.2. Kessler", "- 12. 2. Wirth"]),
+            ("I use version 1.5. It works.", ["I use version 1.5.", "It works."]),
             ("1. Mai frei.\n2. Juni nicht.", ["1. Mai frei.", "2. Juni nicht."]),
             ("There were 12. Julia left.", ["There were 12.", "Julia left."]),
             ("Vom 3. März an. I am 79. My wife is 80.", ["Vom 3. März an.", "I am 79.", "My wife is 80."]),
