@@ -177,9 +177,8 @@ def coverages(candidates: Candidates, question: Question) -> NDArray[np.float64]
     their date, facts are not: a date that no fact tells is not a word that they lack.
     """
     statistics = candidates.statistics
-    frequencies = np.array(list(statistics.frequencies.values()), np.float64)
     passages = max(statistics.passages, KNOWN_PASSAGES)
-    repeats, counts = candidates.repeats, candidates.counts
+    repeats, counts, frequencies = candidates.repeats, candidates.counts, candidates.frequencies
     if not candidates.layout.has_messages and (dates := question.date_terms):
         repeats = np.where([term in dates and not known for term, known in statistics.frequencies.items()], 0, repeats)
     if statistics.words:

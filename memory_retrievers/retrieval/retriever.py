@@ -114,14 +114,13 @@ class HybridRetriever:
     def _found(self, request: RetrievalRequest) -> tuple[RetrievalResult, RetrievalRequest]:
         """The answer, and the request that leads to it: one for more, where episodes that are not told came first."""
         asked, most = request, request.episodic_limit
-        result, hidden = self._answer(asked)
-        again = repeated_talks(result.episodic, request.query) if request.is_for_prompt else set()
-        if not (hidden or again):
-            return result, asked
-        while asked.limit is None and asked.episodic_limit < min(most + (more := hidden + len(again)), MAX_EPISODES):
-            asked = replace(asked, episodic_limit=min(most + 2 * more, MAX_EPISODES))
+        while True:
             result, hidden = self._answer(asked)
             again = repeated_talks(result.episodic, request.query) if request.is_for_prompt else set()
+            more = hidden + len(again)
+            if asked.limit is not None or asked.episodic_limit >= min(most + more, MAX_EPISODES):
+                break
+            asked = replace(asked, episodic_limit=min(most + 2 * more, MAX_EPISODES))
         repeated_last = sorted(result.episodic, key=lambda hit: hit.memory.key in again)
         told = {hit.memory.key for hit in repeated_last[:most]}
         return replace(result, episodic=_numbered(result.episodic, told)), asked
