@@ -15,16 +15,20 @@ from memory_retrievers.testing import FixedClock, HashEmbedder
 def memory():
     clock = FixedClock(datetime(2026, 3, 1, 12, tzinfo=UTC))
     with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as memory:
-        memory.remember_fact(scope="user/alice", fact="Alice lives in Lyon", category="identity")
-        memory.remember_fact(scope="user/alice", fact="Answer in metric units", category="guideline")
-        memory.remember_episode(
-            scope="user/alice",
-            title="Broken import",
-            summary="The nightly import in Lyon failed again.",
-            messages=[Message(role="user", content="It died again.")],
-            surprise=0.9,
+        memory.remember_many(
+            [
+                {"scope": "user/alice", "fact": "Alice lives in Lyon", "category": "identity"},
+                {"scope": "user/alice", "fact": "Answer in metric units", "category": "guideline"},
+                {
+                    "scope": "user/alice",
+                    "title": "Broken import",
+                    "summary": "The nightly import in Lyon failed again.",
+                    "messages": [Message(role="user", content="It died again.")],
+                    "surprise": 0.9,
+                },
+                {"scope": "user/bob", "fact": "Bob lives in Bergen", "category": "identity"},
+            ]
         )
-        memory.remember_fact(scope="user/bob", fact="Bob lives in Bergen", category="identity")
         yield memory
 
 

@@ -27,18 +27,21 @@ def clock():
 @pytest.fixture
 def memory(tmp_path, clock):
     with AgentMemory.open(tmp_path / "memory", embedder=HashEmbedder(), clock=clock) as memory:
-        memory.remember_fact(
-            scope="user/alice", fact="Alice lives in Lyon", category="identity", metadata={"source": "crm", "page": 3}
+        crm = {"source": "crm", "page": 3}
+        memory.remember_many(
+            [
+                {"scope": "user/alice", "fact": "Alice lives in Lyon", "category": "identity", "metadata": crm},
+                {"scope": "user/alice", "fact": "Answer in metric units", "category": "guideline"},
+                {
+                    "scope": "user/alice",
+                    "title": "Broken import",
+                    "summary": "The nightly import in Lyon failed again.",
+                    "messages": [Message(role="user", content="It died again.")],
+                    "surprise": 0.9,
+                },
+                {"scope": "user/bob", "fact": "Bob lives in Bergen", "category": "identity"},
+            ]
         )
-        memory.remember_fact(scope="user/alice", fact="Answer in metric units", category="guideline")
-        memory.remember_episode(
-            scope="user/alice",
-            title="Broken import",
-            summary="The nightly import in Lyon failed again.",
-            messages=[Message(role="user", content="It died again.")],
-            surprise=0.9,
-        )
-        memory.remember_fact(scope="user/bob", fact="Bob lives in Bergen", category="identity")
         memory.retrieve("Bergen", scope="user/bob", record=False)  # the guard would leave a new connection half-open
         yield memory
 

@@ -30,24 +30,34 @@ def filled_memory():
 
 def fill(memory):
     """What there is to find: facts and episodes of Alice, one fact of Bob; a long fact, tags, all of it."""
-    memory.remember_fact(
-        id="f1", scope="user/alice", fact="Alice lives in Lyon", category="identity", keywords=["Lyon"],
-        source_episodic_ids=["e1"], tags=["home"], metadata={"by": {"whom": "Émile"}},
-    )  # fmt: skip
-    memory.remember_fact(id="f2", scope="user/alice", fact="Answer in metric units. " + "Always. " * 60)
-    memory.remember_fact(id="f3", scope="user/alice/work", fact="Alice works in Geneva")
-    memory.remember_episode(
-        id="e1",
-        scope="user/alice",
-        title="Broken import",
-        summary="The nightly import in Lyon failed again.",
-        messages=[Message(role="user", content='It died again.\nThird time "this week" 💥')],
-        surprise=0.9,
-        tags=["work"],
-        created_at=datetime(2026, 2, 20, 9, 30, 0, 250_000, tzinfo=UTC),
+    memory.remember_many(
+        [
+            {
+                "id": "f1",
+                "scope": "user/alice",
+                "fact": "Alice lives in Lyon",
+                "category": "identity",
+                "keywords": ["Lyon"],
+                "source_episodic_ids": ["e1"],
+                "tags": ["home"],
+                "metadata": {"by": {"whom": "Émile"}},
+            },
+            {"id": "f2", "scope": "user/alice", "fact": "Answer in metric units. " + "Always. " * 60},
+            {"id": "f3", "scope": "user/alice/work", "fact": "Alice works in Geneva"},
+            {
+                "id": "e1",
+                "scope": "user/alice",
+                "title": "Broken import",
+                "summary": "The nightly import in Lyon failed again.",
+                "messages": [Message(role="user", content='It died again.\nThird time "this week" 💥')],
+                "surprise": 0.9,
+                "tags": ["work"],
+                "created_at": datetime(2026, 2, 20, 9, 30, 0, 250_000, tzinfo=UTC),
+            },
+            {"id": "e2", "scope": "user/alice", "summary": "Alice planned a garden in Lyon.", "surprise": 1 / 3},
+            {"id": "b1", "scope": "user/bob", "fact": "Bob lives in Bergen", "category": "identity"},
+        ]
     )
-    memory.remember_episode(id="e2", scope="user/alice", summary="Alice planned a garden in Lyon.", surprise=1 / 3)
-    memory.remember_fact(id="b1", scope="user/bob", fact="Bob lives in Bergen", category="identity")
 
 
 class _Hasty:

@@ -26,15 +26,15 @@ TOKENS = (
 
 def fill(memory, scope, *, word):
     """A fact and an episode that both hold a word."""
-    memory.remember_fact(scope=scope, id=f"fact-{word}", fact=f"The user keeps a {word} in Lyon", category="identity")
-    memory.remember_episode(
-        scope=scope,
-        id=f"episode-{word}",
-        title=f"The {word}",
-        summary=f"The user spoke of a {word} in Lyon.",
-        messages=[Message(role="user", content=f"My {word} is well.")],
-        surprise=0.9,
-    )
+    fact = {"id": f"fact-{word}", "fact": f"The user keeps a {word} in Lyon", "category": "identity"}
+    episode = {
+        "id": f"episode-{word}",
+        "title": f"The {word}",
+        "summary": f"The user spoke of a {word} in Lyon.",
+        "messages": [Message(role="user", content=f"My {word} is well.")],
+        "surprise": 0.9,
+    }
+    memory.remember_many([{"scope": scope, **each} for each in (fact, episode)])
 
 
 @contextlib.contextmanager
