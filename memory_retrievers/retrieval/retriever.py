@@ -165,8 +165,7 @@ class HybridRetriever:
             kept, is_by_words = relevant(semantic, episodic, plan, calibration)
             if is_auto and is_by_words and request.as_of is None and 0 < len(kept) < len(visible):
                 kept |= self._newer(visible, kept, rankings)
-            guideline = Category.GUIDELINE  # which is left out of no answer, nor is what is pinned
-            kept |= {m.key for m in visible.values() if m.is_pinned or getattr(m, "category", None) is guideline}
+            kept |= {memory.key for memory in visible.values() if _is_always_known(memory)}
             semantic, episodic = _numbered(semantic, kept), _numbered(episodic, kept)
         result = RetrievalResult(
             query=request.query,
@@ -320,6 +319,11 @@ def _numbered(
     if len(left) == len(hits):
         return hits
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(left, start=1))
+
+
+def _is_always_known(memory: AnyMemory) -> bool:
+    """Guidelines, and what is pinned, are left out of no answer."""
+    return memory.is_pinned or (isinstance(memory, SemanticMemory) and memory.category is Category.GUIDELINE)
 
 
 def _days(days_limit: object) -> timedelta:

@@ -101,17 +101,6 @@ def _field(name: str, condition: ItemCondition) -> str:
     return f"(jsonb_typeof({found}) = 'number' AND {found} {sign} {wanted})"
 
 
-def _items_by_row(wanted: str) -> str:
-    """Scope by scope, since the planner knows of no text how rare it is."""
-    return f"scopes p CROSS JOIN LATERAL (SELECT * FROM memories m WHERE m.scope_id = p.id AND {wanted} OFFSET 0) m"
-
-
-def _newest_items(wanted: str) -> str:
-    return f"""scopes p CROSS JOIN LATERAL (
-        SELECT * FROM memories m WHERE m.scope_id = p.id AND {wanted}
-        ORDER BY m.updated_at DESC, m.id LIMIT :most) m"""
-
-
 def _vector(vector: Vector) -> object:
     """Convert a vector of shape (d,) to a parameter, with every digit of single precision."""
     return f"[{','.join(map(str, vector.tolist()))}]"
@@ -123,6 +112,8 @@ def _stacked(vectors: Sequence[Any]) -> Vectors:
     return numbers.astype("<f4").reshape(len(vectors), -1 if vectors else 0)
 
 
+# The planner knows of no text how rare it is.
+_BY_SCOPE: Final = "scopes p CROSS JOIN LATERAL (SELECT * FROM memories m WHERE m.scope_id = p.id AND {}"
 DIALECT: Final = Dialect(
     keyed_by_scope=True,
     in_order="JOIN",
@@ -146,8 +137,8 @@ DIALECT: Final = Dialect(
     items=lambda column: f"SELECT listed.value FROM json_array_elements_text({_json(column)}) AS listed (value)",
     member=_member,
     field=_field,
-    items_by_row=_items_by_row,
-    newest_items=_newest_items,
+    items_by_row=f"{_BY_SCOPE} OFFSET 0) m".format,
+    newest_items=f"{_BY_SCOPE} ORDER BY m.updated_at DESC, m.id LIMIT :most) m".format,
     vector=_vector,
     stacked=_stacked,
 )
