@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.base
 	$(BIN)/memory-retrievers demo
 
-# Every claim once that needs no server, process of its own or seconds, in four minutes on two cores; tests/quick.py says what is left to test-all.
+# Every claim once that needs no server, process of its own or seconds, in three minutes on two cores; tests/quick.py says what is left to test-all.
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --no-cov --quick $(PYTEST_ARGS)
 
