@@ -33,6 +33,8 @@ from .quick import keep_quick, pytest_addoption, pytest_configure, pytest_ignore
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what goes on beside it; programs inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as nohup does
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 pytest.register_assert_rewrite("contracts")  # a failing assert of a suite shows what it compared, as in a test
 

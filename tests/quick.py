@@ -8,6 +8,7 @@ seconds.
 import contextlib
 import fnmatch
 import functools
+import os
 import re
 import shutil
 import tempfile
@@ -202,10 +203,14 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Keep the files of the tests in memory, where there is room: a store on a disk takes half as long again.
 
-    ``--basetemp`` names another place, whose files stay; what is in memory goes with the end of the run.
+    ``--basetemp`` names another place, whose files stay; what is in memory goes with the end of the run, or, if that
+    was killed, before the next.
     """
     if config.getoption("quick") and config.option.basetemp is None and _is_roomy(IN_MEMORY):
-        config.option.basetemp = tempfile.mkdtemp(prefix="memory-retrievers-", dir=IN_MEMORY)
+        for left in IN_MEMORY.glob("memory-retrievers-tests-*"):
+            if not Path("/proc", left.name.split("-")[3]).exists():  # the process that made it
+                shutil.rmtree(left, ignore_errors=True)
+        config.option.basetemp = tempfile.mkdtemp(prefix=f"memory-retrievers-tests-{os.getpid()}-", dir=IN_MEMORY)
         config.add_cleanup(functools.partial(shutil.rmtree, config.option.basetemp, ignore_errors=True))
 
 

@@ -102,7 +102,9 @@ def test_what_takes_long_to_make_for_several_tests_is_not_made_by_every_worker_a
 @pytest.mark.skipif(not _is_roomy(IN_MEMORY), reason="there is no room in memory")
 def test_the_files_of_a_quick_run_are_in_memory_and_go_with_its_end_unless_a_place_is_named(tmp_path):
     (tmp_path / "test_where.py").write_text(WHERE, encoding="utf-8")
+    (left := IN_MEMORY / "memory-retrievers-tests-999999999-killed").mkdir()  # a number beyond those of processes
     assert (place := told_where(tmp_path)).is_relative_to(IN_MEMORY)
+    assert not left.exists()
     assert not place.parent.exists()
     assert (place := told_where(tmp_path, "--basetemp=named")).is_relative_to(tmp_path / "named")
     assert place.exists()

@@ -158,7 +158,7 @@ CLAUSE_END: Final = re.compile(r"(?<=[,;:!?])\s+")  # a dot within a sentence is
 _RESTARTS: Final = re.compile(  # also "from above no wait it is from below"; but not "there is no wait at the counter"
     rf"(?i){CLAUSE_END.pattern}|(?<!\b(?:is|be|of))(?<!\b(?:had|was|for))(?<!\b(?:with|have))(?<!['’]s)(?<!\ba) "
     r"(?=(?:no,? (?:wait|sorry|i mean)|(?:wait|sorry),? no|nein,? (?:warte|moment|halt))\b"
-    r"(?! (?:times?|lists?|at|for|there|here|in|on|until|to|period|room)\b)(?:[,.:;!…]*\s+[^\s,]+){3})"
+    r"(?! (?:times?|lists?|at|for|there|here|in|on|until|to|period|room)\b)(?:[,.:;!…]*\s+[^\s,]++){3})"
 )
 _REMARK: Final = re.compile(r"\[[^\]]*\]")  # such as "[image]", which nobody has said
 
@@ -336,7 +336,7 @@ class Sentence:
         if not (said.terms and said.words <= _FILLING.union(*(each.words for each in told))):
             return bool(_SAYS_HOW_IT_IS.fullmatch(self.text))
         quoted = said.text.strip(" .!").casefold()
-        is_part = " " in quoted and any(quoted in each.text.casefold() for each in told)
+        is_part = self.denies or any(quoted in each.text.casefold() for each in told)  # "Kein Penicillin."
         return is_part or len(said.terms) > 1 or bool(assents and assents["recorded"])
 
     def agrees_with(self, earlier: Sentence) -> bool:

@@ -78,11 +78,11 @@ _SPELLED = re.compile(r"\S*(?:\w_\w|\S@\w|\w\w\.[a-z]\w|/\w+\.\w|[a-z][A-Z])")  
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff]")
 _MAIL = r"[ \t]*(?:From|To|Cc|Sent|Date|Reply-To|Von|An|Gesendet|Datum|De|À|Para|Fecha)[ \t]*:[^\n]*\n"
 _PASTED = re.compile(  # code, lines that are quoted, and of a mail all but its subject and its text
-    rf"(?ims)^[ \t]*```(?!te?xt\b|md\b|markdown\b)\w.*?(?:^[ \t]*```|\Z)|^[ \t]*>[^\n]*$"
-    rf"|^[ \t]*[\"“„«][^\"“”„«»\n]{{40,}}[\"”“»][ \t]*$"
-    rf"|^(?:{_MAIL})+[ \t]*(?:Subject|Betreff|Objet|Asunto)[ \t]*:(?P<subject>[^\n]*)\n(?:{_MAIL})*"
-    r"|^(?:Dear|Sehr geehrte\w*|Liebe[rs]?|Chère?) [^\n]{1,60}[,!]$"
-    r"|^(?:(?:kind|best) regards|(?:Mit )?(?:freundliche|viele|liebe)\w* Grü(?:ß|ss)en?|Cordialement)\W*[^\n]{0,40}$"
+    rf"(?ims)^[ \t]*```(?!te?xt\b|md\b|markdown\b)\w[^`\n]*\n.*?(?:```|\Z)|^[ \t]*>[^\n]*$"
+    rf"|^(?:{_MAIL}){{1,9}}[ \t]*(?:Subject|Betreff|Objet|Asunto)[ \t]*:(?P<subject>[^\n]*)\n(?:{_MAIL}){{,9}}"
+    r"|^(?:Dear|Sehr geehrte\w*|Liebe[rs]?|Chère?)(?: [\w.'’-]{1,20}){1,4}[,!]$"
+    r"|^(?:(?:kind|best) regards|(?:Mit )?(?:freundliche|viele|liebe)\w* Grü(?:ß|ss)en?|Cordialement)\W*"
+    r"(?:[\w.'’-]{1,20} ?){0,3}$"
 )
 _EDGES = " \t.,;:!?。，！？、；：…-–—'\"“”‘’「」()（）*_#`"
 

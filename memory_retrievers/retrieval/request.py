@@ -137,7 +137,7 @@ def parse_relevance(value: object) -> MinRelevance:
     """Check that a least relevance is a number from 0 to 1, or ``auto``."""
     if value == "auto":
         return "auto"
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
+    if isinstance(value, bool) or not isinstance(value, Real) or value < 0 or not value <= 1:
         raise ValidationError(f"min_relevance must be a number from 0 to 1, or 'auto', not {str(value)[:_ECHOED]!r}")
     return float(value)
 

@@ -14,9 +14,10 @@ _DATE = r"\b[0-3]?\d\. (?:1[0-2]|[1-9])\.|(?m:^)[-* \t]*[0-3]?\d\.(?:1[0-2]|[1-9
 _NO_END = (  # "Dr. Wiegand", "am 28. Januar", "der 21. fällt aus"
     rf"(?:{_DATE}|\b(?:Dr|Mrs?|Ms|Mme|Sra?|Fr|Hrn?|Nr|vs|bzw|Prof)\."
     r"|\bSt\.(?!\s(?:I|It|We|You|He|She|They|The|My|Our|That|This|There|An?|In|On|At|Is|And|But|So)\b)"
-    rf"|\b\d\d?\.{_MONTH_NEXT}|\b(?:[Aa][mb]|[Dd]e[rnms]|[Vv]om|[Zz]um|[Bb]is) \d\d?\.(?=\s[a-zäöü]))[ \t]"
+    rf"|\b\d\d?\.{_MONTH_NEXT}|\b(?:[Aa][mb]|[Dd]e[rnms]|[Vv]om|[Zz]um|[Bb]is) \d\d?\.(?=\s[a-zäöü]))"
+    r"[\"'”’)\]]{0,2}[^\S\r\n\u2028\u2029]"
 )
-ITEM = re.compile(rf"(?m:^)[ \t#>]*\d{{1,3}}\.(?!{_MONTH_NEXT}| (?:1[0-2]|[1-9])\.)[ \t]")  # not "2. Mai", "2. 5."
+ITEM = re.compile(rf"(?m:^)[ \t#>]*\d{{1,3}}\.(?!{_MONTH_NEXT}| (?:1[0-2]|[1-9])\.(?!\d))[ \t]")  # not "2. Mai"
 _SENTENCE_END = re.compile(
     rf"""(?P<item>{ITEM.pattern})|(?P<goes_on>{_NO_END})|[。！？][。！？」』”）]*"""
     r"""|(?<=[.!?…])["'”’)\]]{0,2}(?:\s|$)|[\n\r\u2028\u2029]"""

@@ -233,6 +233,21 @@ class TestConnectionLoss:
         finally:
             pool.close()
 
+    def test_ctrl_c_ends_a_flush_that_waits_for_its_scope(self, server, name, url):
+        def interrupt():
+            until(lambda: server.run(f"SELECT pid {waiting}"), "the flush that waits")
+            os.kill(os.getpid(), signal.SIGINT)
+
+        waiting = f"FROM pg_stat_activity WHERE datname = '{name}' AND wait_event_type = 'Lock'"
+        with connected(url) as memory, connected(url) as other, ThreadPoolExecutor(1) as pool:
+            memory.add_messages("c1", [Message(role="user", content="I keep bees.")])
+            with inside(other).ledger.database.write("c1"):
+                interrupted = pool.submit(interrupt)
+                with pytest.raises(KeyboardInterrupt):
+                    memory.flush("c1")
+                interrupted.result()
+            assert len(memory.flush("c1").episodes) == 1
+
     def test_a_time_limit_that_ends_a_call_is_what_the_caller_gets(self, server, name, url):
         """As of Celery's ``SoftTimeLimitExceeded``; the driver puts an error of its own in its place."""
 

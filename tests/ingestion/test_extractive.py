@@ -180,6 +180,9 @@ class TestTitle:
             ("Our router password is tiger55", "I'll remember that.", "password"),
             ("Leave the parcels at the bakery", "Understood: at the bakery.", "arcels"),
             ("I don't eat celery", "Got it, no celery.", "celery"),
+            ("I never drink coffee.", "No coffee.", "coffee"),
+            ("My dog is called Rex.", "Rex!", "Rex"),
+            ("The wifi password is tiger55.", "tiger55.", "ifi password"),
             ("We meet at 4.", "Okay, at 5.", ""),
             ("The rent is 900.", "Saved, 950.", ""),
             ("The rent is 900 with heating.", "Noted, 900 without heating.", ""),
@@ -223,11 +226,6 @@ class TestTitle:
                 "Stadtwerke Dear Fenwick",
             ),
             ("Is it right?\n```sql\nSELECT id FROM orders;\n```\nthe nightly report is empty", "Nightly report", "SELECT ```"),
-            (
-                'Does the opening of chapter one work?\n\n"My husband left me on a Tuesday. I drink gin before noon."',
-                "chapter one",
-                "husband gin",
-            ),
             ("> I quit my job at the bank\nwe plan a surprise party for my colleague", "Surprise party", "quit bank"),
         ],
     )  # fmt: skip
@@ -236,10 +234,33 @@ class TestTitle:
         assert not [word for word in pasted.split() if word in fallback_summary(said(told))]
 
     @pytest.mark.parametrize(
-        "told", ["```python\nimport rockets\n```", "From: Rome\nTo: the sea", "```\nRing Ana\n```\nNotes"]
+        ("told", "word"),
+        [
+            ("```python\nimport rockets\n```", "import"),
+            ("From: Rome\nTo: the sea", "Rome"),
+            ("```\nRing Ana\n```\nNotes", "Ring"),
+            ("Look:\n```foo()``` fails.\nMy server runs Debian in Leipzig.", "Leipzig"),
+            ("```python\nprint(1)```\nMy server runs Debian in Leipzig.", "Leipzig"),
+            ("Dear me, I lost my job at Siemens!\nCan you help?", "Siemens"),
+            ("Liebe Oma Käthe kommt am 3. Mai aus Hamburg zu Besuch!\nWas koche ich?", "Hamburg"),
+            ("Kind regards from Ana, she moves to Kiel\nHow far is that?", "Kiel"),
+            ("It says:\nKind regards\n\nI will stay with Ana in Kiel then.", "Kiel"),
+        ],
     )
-    def test_what_is_all_that_was_said_or_no_code_and_no_mail_is_told(self, told):
-        assert told.split()[1] in fallback_summary(said(told))
+    def test_what_is_all_that_was_said_or_no_code_and_no_mail_is_told(self, told, word):
+        assert word in fallback_summary(said(told))
+
+    @pytest.mark.parametrize(("begin", "part"), [("", "To:\n"), ("It is from above no wait a b", "!")])
+    def test_what_looks_like_a_mail_or_a_correction_takes_a_time_that_grows_with_its_length(self, begin, part):
+        taken = []
+        for length in (1_000, 10_000):
+            text, tries = begin + part * (length // len(part)), []
+            for _ in range(3):  # of which a collection of garbage, or what is done once, slows one
+                began = time.thread_time()
+                fallback_title(said(text))
+                tries.append(time.thread_time() - began)
+            taken.append(min(tries))
+        assert taken[1] < 40 * max(taken[0], 0.001)  # ten times the length
 
     @pytest.mark.parametrize("answer", ["Noted, but cashews.", "Done, cashews.", "Never mind.", "No."])
     def test_what_may_be_taken_back_beside_it_is_not(self, answer):

@@ -58,8 +58,9 @@ def test_what_is_of_less_relevance_is_left_out(memory, retriever):
         "Answer in metric units",
     ]  # a guideline stays
     assert MemoryRetriever(memory, scope="user/alice", min_relevance=np.float32(0.5)).retrieve("Where does Alice live?")
-    with pytest.raises(ValidationError, match="min_relevance must be a number from 0 to 1, or 'auto'"):
-        MemoryRetriever(memory, scope="user/alice", min_relevance=2)
+    for wrong in (2, -0.1, 10**400, float("nan")):
+        with pytest.raises(ValidationError, match="min_relevance must be a number from 0 to 1, or 'auto'"):
+            MemoryRetriever(memory, scope="user/alice", min_relevance=wrong)
 
 
 async def test_asynchronously_it_finds_the_same(retriever):

@@ -55,6 +55,9 @@ class TestSentences:
             ("Do:\n1. Wait. Then\n 2. go\n## 3. End", ["Do:", "1. Wait.", "Then", "2. go", "## 3. End"]),
             ("4.\n5. Bob comes.\nBye", ["4.", "5.", "Bob comes.", "Bye"]),  # no list
             ("24. 12. Oma\n31. 12. Jonas", ["24. 12. Oma", "31. 12. Jonas"]),
+            ("My GP is Dr.\u00a0Wiegand. She is in Kiel.", ["My GP is Dr.\u00a0Wiegand.", "She is in Kiel."]),
+            ("Sie war beim Arzt (Prof. Dr.) in Kiel. Er half.", ["Sie war beim Arzt (Prof. Dr.) in Kiel.", "Er half."]),
+            ("1. 2.5 kg flour\n2. 3.5 l milk", ["1. 2.5 kg flour", "2. 3.5 l milk"]),
             ("Am 12. 2. Frau Wirth. Danach frei.", ["Am 12. 2. Frau Wirth.", "Danach frei."]),
             ("- 3.2. Kessler\n- 12. 2. Wirth", ["- 3.2. Kessler", "- 12. 2. Wirth"]),
             ("I use version 1.5. It works.", ["I use version 1.5.", "It works."]),

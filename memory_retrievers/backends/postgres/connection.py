@@ -361,8 +361,9 @@ def wrapped() -> Iterator[None]:
     try:
         yield
     except _ERRORS as error:
-        if "pipeline mode while busy" in str(error) and error.__context__ is not None:
-            raise error.__context__ from None  # what ended the driver's wait, such as a job's time limit
+        ended_by = error.__context__  # of the driver's wait, such as a job's time limit
+        if "pipeline mode while busy" in str(error) and not isinstance(ended_by, psycopg.Error | None):
+            raise ended_by from None
         raise _translated(error) from error
 
 

@@ -239,6 +239,8 @@ class SQLConversations(Part):
             lease: Token that identifies it.
             window_doubled: Whether the last look saw a single topic; None keeps the stored value.
         """
+        if lease in self._given_up:  # what failed to take it would fail once more, after as long a wait
+            return False
         with self._telling(scope, lease) as connection:
             released = connection.execute(
                 f"""{FREE}, window_doubled = coalesce(:doubled, window_doubled)

@@ -67,13 +67,6 @@ def _items_by_row(wanted: str) -> str:
             SELECT id FROM scopes WHERE scope = :scope OR (scope >= :first AND scope < :behind)))"""
 
 
-def _newest_items(wanted: str) -> str:
-    """SQLite has no LATERAL."""
-    return f"""scopes p CROSS JOIN memories m ON m.row IN (
-        SELECT m.row FROM memories m INDEXED BY items_by_time WHERE m.scope_id = p.id AND {wanted}
-        ORDER BY m.updated_at DESC, m.id LIMIT :most)"""
-
-
 def _vector(vector: Vector) -> object:
     """Convert a vector of shape (d,) to a blob in single precision."""
     return vector.astype("<f4").tobytes()
@@ -111,7 +104,9 @@ DIALECT: Final = Dialect(
     member=_member,
     field=_field,
     items_by_row=_items_by_row,
-    newest_items=_newest_items,
+    newest_items="""scopes p CROSS JOIN memories m ON m.row IN (
+        SELECT m.row FROM memories m INDEXED BY items_by_time WHERE m.scope_id = p.id AND {}
+        ORDER BY m.updated_at DESC, m.id LIMIT :most)""".format,  # SQLite has no LATERAL
     vector=_vector,
     stacked=_stacked,
 )
