@@ -151,14 +151,16 @@ def test_it_tells_by_which_way_and_by_whom(memory):
 
 def test_an_export_carries_it_and_an_older_one_says_imported(memory, clock, tmp_path):
     memory.remember_fact(scope="c1", fact="User lives in Porto", id="f1")
-    memory.update("f1", scope="c1", fact="User lives in Faro")
     memory.remember_fact(scope="c1", fact="User likes tea", id="f2")
     memory.forget("f2", scope="c1")
+    memory.remember_fact(scope="c0", fact="User has a cat", id="f0")
+    memory.update("f1", scope="c1", fact="User lives in Faro")
     memory.export(tmp_path / "new.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text("utf-8").splitlines()[:-1]]
-    assert lines[0]["events"] == 3
+    assert lines[0]["events"] == 4
     with AgentMemory.import_(tmp_path / "new.jsonl", into=tmp_path / "copy", embedder=HashEmbedder()) as copy:
-        assert sorted(copy.events("c1"), key=str) == sorted(memory.events("c1"), key=str)
+        assert copy.events("c1") == memory.events("c1")
+        assert [event.id for event in copy.events("c1")] == ["f1", None, "f1"]  # newest first, as before
         copy.export(tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "new.jsonl").read_bytes()
     header = {name: value for name, value in lines[0].items() if name != "events"} | {"version": 5}

@@ -153,10 +153,10 @@ class SQLEvents(Part):
 
 
 def read_all(whole: Whole) -> Iterator[MemoryEvent]:
-    """Read what happened to the memories of the scopes, by scope, id and in order."""
+    """Read what happened to the memories of the scopes, by scope and in order, which a copy keeps."""
     found = whole.execute(
         f"""{_READ} {whole.connection.dialect.beside("m", "e")} WHERE e.scope_id IN ({whole.scopes})
-        ORDER BY s.scope, coalesce(m.id, ''), e.id"""
+        ORDER BY s.scope, e.id"""
     )
     return (_event(row) for row in found)
 
