@@ -19,8 +19,6 @@ from memory_retrievers.settings import SCENE_BUDGET, SceneSettings
 if TYPE_CHECKING:
     from memory_retrievers.retrieval.results import Profile, RecentResult, RetrievalResult
 
-__all__ = ["Memory"]
-
 
 class Memory(Protocol):
     """The methods of a memory that the adapters and tools call; ``AgentMemory`` implements it."""
