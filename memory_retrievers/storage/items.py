@@ -138,8 +138,8 @@ class StoredItems:
             admitted = [kept for draft in offered if (kept := store.admitted(draft)) is not None]
             items = [complete(draft, now=now) for draft in admitted]
         else:
-            until = {"duplicate_of": None, "near": ()}  # nobody has seen them since they were checked
-            items = [SemanticMemory.trusted({**vars(e), "valid_at": e.created_at or now, **until}) for e in drafts]
+            alone = {"duplicate_of": None, "near": ()}  # nobody has seen them since they were checked
+            items = [SemanticMemory.trusted({**vars(e), "valid_at": e.created_at or now, **alone}) for e in drafts]
         keys = [item.key for item in items]
         if len(set(keys)) < len(keys):
             raise ValidationError("an id is taken twice among what is to be stored; nothing was stored")
