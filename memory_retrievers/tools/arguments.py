@@ -252,6 +252,18 @@ class ManagementArguments(ToolArguments):
     response_level: Level = ResponseLevel.STANDARD
 
 
+class NarrowingArguments(ManagementArguments):
+    """What narrows a list or a search of memories."""
+
+    memory_tier: TierFilter = None
+    tags: TagsFilter = ()
+    metadata: MetadataFilter = None
+    since: Since = None
+    until: Until = None
+    where: Where = None
+    content_type: ContentTypeFilter = None
+
+
 def offering(schema: Any, categories: Sequence[str]) -> Any:  # noqa: ANN401 - a schema, or a part of one
     """A schema in which every list of the nine categories also has those of a memory's own."""
     if not categories:

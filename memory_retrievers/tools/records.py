@@ -18,19 +18,14 @@ from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
     CategoryName,
     Content,
-    ContentTypeFilter,
     Id,
     Ids,
     ManagementArguments,
     MemoryId,
     Metadata,
-    MetadataFilter,
-    Since,
+    NarrowingArguments,
     Tags,
-    TagsFilter,
     TierFilter,
-    Until,
-    Where,
     check_limits,
     narrowed,
     one_of,
@@ -53,16 +48,9 @@ class MemoryGetArguments(ManagementArguments):
     id: MemoryId
 
 
-class MemoryListArguments(ManagementArguments):
+class MemoryListArguments(NarrowingArguments):
     """Arguments of ``memory_list``."""
 
-    memory_tier: TierFilter = None
-    tags: TagsFilter = ()
-    metadata: MetadataFilter = None
-    since: Since = None
-    until: Until = None
-    where: Where = None
-    content_type: ContentTypeFilter = None
     created_after: Annotated[
         UTCDateTime | None, Field(description="Only memories created at this time or later, as ISO 8601.")
     ] = None

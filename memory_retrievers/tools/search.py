@@ -15,14 +15,8 @@ from memory_retrievers.models.management import AuditType, FoundMemory, MemoryFi
 from memory_retrievers.models.selection import Vectors
 from memory_retrievers.tools.arguments import (
     LARGEST_PAGE,
-    ContentTypeFilter,
     ManagementArguments,
-    MetadataFilter,
-    Since,
-    TagsFilter,
-    TierFilter,
-    Until,
-    Where,
+    NarrowingArguments,
     narrowed,
     one_of,
     within,
@@ -114,22 +108,20 @@ def _not_blank(query: str) -> str:
     return query
 
 
-class MemorySearchArguments(ManagementArguments):
-    """Arguments of ``memory_search``: ``limit`` also names ``top_k``, ``similarity_threshold`` ``min_similarity``."""
-
-    other_names: ClassVar[Mapping[str, str]] = {"limit": "top_k", "similarity_threshold": "min_similarity"}
+class _Asked(ManagementArguments):
+    """What ``memory_search`` looks for; as the last base its fields come first in the schema."""
 
     query: Annotated[
         str, AfterValidator(_not_blank), Field(description="What to look for, as a question or a few words.")
     ]
     top_k: Annotated[int, *within(1, LARGEST_PAGE, "How many memories to return at most.")] = 10
-    memory_tier: TierFilter = None
-    tags: TagsFilter = ()
-    metadata: MetadataFilter = None
-    since: Since = None
-    until: Until = None
-    where: Where = None
-    content_type: ContentTypeFilter = None
+
+
+class MemorySearchArguments(NarrowingArguments, _Asked):
+    """Arguments of ``memory_search``: ``limit`` also names ``top_k``, ``similarity_threshold`` ``min_similarity``."""
+
+    other_names: ClassVar[Mapping[str, str]] = {"limit": "top_k", "similarity_threshold": "min_similarity"}
+
     min_similarity: Annotated[
         float, *within(0.0, 1.0, "Only memories at least this similar to the query; not used by keyword search.")
     ] = 0.0
