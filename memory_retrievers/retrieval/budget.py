@@ -111,22 +111,17 @@ def fitted(
     return text
 
 
-def _excerpt_steps(episode: RetrievedMemory[EpisodicMemory], place: int, matched: Sequence[MatchedTurn]) -> list[Step]:
-    """The turns that matched, and the summary: in their place where there are none, or where the best does not fit."""
-    value = matched[0].value if matched else SUMMARY_SHARE * episode.score
-    turns = [*_turn_steps(episode, matched)]
-    return [*turns[:1], Step(value=value, text=episode.memory.summary, episode=place), *turns[1:]]
-
-
 def _level_steps(
     episode: RetrievedMemory[EpisodicMemory], place: int, matched: Sequence[MatchedTurn], detail: DetailLevel
 ) -> list[Step]:
     """The summary, which comes before any message, and the messages that the level renders."""
-    memory = episode.memory
+    memory, turns = episode.memory, [*_turn_steps(episode, matched)]
     if memory.is_open:  # which has no summary
-        return [*_turn_steps(episode, matched)]
+        return turns
     if detail is DetailLevel.EXCERPTS or shows_turns(episode, detail=detail):
-        return _excerpt_steps(episode, place, matched)
+        # the summary stands in place of the turns where there are none, or where the best does not fit
+        value = matched[0].value if matched else SUMMARY_SHARE * episode.score
+        return [*turns[:1], Step(value=value, text=memory.summary, episode=place), *turns[1:]]
     value = SUMMARY_SHARE * (matched[0].value if matched else episode.score)
     summary = Step(value=value, text=memory.summary, episode=place)
     messages = detailed_messages(episode, detail=detail)
