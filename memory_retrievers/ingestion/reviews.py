@@ -155,9 +155,7 @@ def reviewed(memory: EpisodicMemory, *, rating: Rating, at: datetime) -> Episodi
 def _reviewable(store: MemoryStore, key: MemoryKey, *, reviewed_at: datetime, min_days: int) -> EpisodicMemory | None:
     """The episode, if a review at this moment counts."""
     memory = store.ledger.get(scope=key.scope, id=key.id)
-    if not isinstance(memory, EpisodicMemory) or memory.is_flashbulb:
-        return None
-    if memory.has_expired(store.now()):
+    if not isinstance(memory, EpisodicMemory) or memory.is_flashbulb or memory.has_expired(store.now()):
         return None
     if reviewed_at <= memory.last_reviewed_at or _whole_days(memory, reviewed_at) < min_days:
         return None
