@@ -246,16 +246,14 @@ def _merged(
 ) -> SemanticDraft:
     first, now = originals[0], context.manager.now()
     ids = [memory.id for memory in originals]
-    tags = arguments.tags
-    if tags is None:
-        tags = tuple(sorted({tag for memory in originals for tag in memory.tags}))
+    theirs = tuple(sorted({tag for memory in originals for tag in memory.tags}))
     return SemanticDraft(
         scope=first.scope,
         fact=summarize(SEPARATOR.join(map(text_of, originals)), SUMMARY_LENGTH),
         tier=Tier.LONG_TERM,
         content_type=first.content_type,
         agent_id=first.agent_id,
-        tags=tags,
+        tags=theirs if arguments.tags is None else arguments.tags,
         metadata={
             **(arguments.metadata or {}),
             "consolidated_from": list(ids),
