@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from langchain_classic.base_memory import BaseMemory
@@ -83,11 +83,7 @@ class ConversationMemory(TurnMemory, BaseMemory):
         answered = _as_message(_only(outputs, self.output_key, what="output", beside=()), AIMessage)
         turn, scope, conversation = [self._asked(inputs), answered], self.scope_of(None), conversation_of()
         self.keep(self.said(turn), scope=scope, conversation=conversation)
-        self._go_on(turn, scope=scope, conversation=conversation)
-
-    def _go_on(self, turn: Sequence[BaseMessage], *, scope: str, conversation: str | None) -> None:
-        """Keep the last turns of a conversation, and drop the least recent conversations."""
-        with self._lock:
+        with self._lock:  # keep the last turns of the conversation, and drop the least recent conversations
             running = [*self._running.pop((scope, conversation), ()), *turn]
             if self.turns:
                 self._running[scope, conversation] = running[-len(turn) * self.turns :]
