@@ -247,8 +247,7 @@ class LongTermMemoryBlock(ValidatedModel, BaseMemoryBlock[str]):
         return notes(text, tag=self.name)
 
     def _shortened(self, shown: RetrievalResult, retrieved: Callable[..., RetrievalResult], room: int) -> str | None:
-        def render(found: RetrievalResult) -> str:
-            return self._rendered(found, DetailLevel.NONE)
+        render = partial(self._rendered, detail=DetailLevel.NONE)
 
         def best(count: int) -> str:
             return render(retrieved(limit=count, record=False))
