@@ -311,8 +311,7 @@ class Guard:
             await self._app(scope, read, send)
 
     def _admitted(self, headers: Headers, scope: Scope) -> Access:
-        authorization = headers.get("authorization")
-        shown = None if authorization is None else authorization.encode("latin-1")
+        shown = headers.get("authorization", "").encode("latin-1")
         access = OPEN if scope["path"] in OPEN_PATHS else self._auth.admit(shown)
         if access is None or access is OPEN:
             self._rate.take(f"address {(scope.get('client') or ('unknown',))[0]}")

@@ -29,8 +29,6 @@ from memory_retrievers.models.results import MAX_PAGE
 from memory_retrievers.retrieval.request import RetrievalRequest
 from memory_retrievers.server.bodies import Body, ConversationId, Moment, SearchBody, search_body
 
-__all__ = ["METHODS", "Method", "tell_attributes"]
-
 _PLACES: Final = ("scope", "within")  # parameters that name a scope
 
 _ARGUMENT: Final = re.compile(r"^ {4}(\w+): (.+?)(?=^ {4}\S|^\S|\Z)", re.DOTALL | re.MULTILINE)

@@ -133,11 +133,11 @@ class TokenAuth:
             for token in tokens
         ]
 
-    def admit(self, authorization: bytes | None) -> Access | None:
+    def admit(self, authorization: bytes) -> Access | None:
         """Return the permissions of the sender, or None if refused; secrets are compared in constant time."""
         if not self._known:
             return OPEN
-        scheme, _, secret = (authorization or b"").partition(b" ")
+        scheme, _, secret = authorization.partition(b" ")
         shown = _digest(secret.strip())
         found = None
         for digest, access in self._known:  # all of them, so that the time tells nothing
