@@ -117,9 +117,8 @@ class SQLConversations(Part):
             return False
         key = _key(queue.scope, queue.conversation)
         with self.database.write(queue.scope) as connection:
-            dialect = connection.dialect
-            known = f"SELECT 1 FROM queued_messages WHERE {OF_SCOPE} AND {dialect.among('id', ':ids')} LIMIT 1"
-            if one(connection, known, {"scope": queue.scope, "ids": dialect.listed(list(ids))}) is not None:
+            known = f"SELECT 1 FROM queued_messages WHERE {OF_SCOPE} AND {self.dialect.among('id', ':ids')} LIMIT 1"
+            if one(connection, known, {"scope": queue.scope, "ids": self.dialect.listed(list(ids))}) is not None:
                 return False
             heard = self.state(queue.scope, queue.conversation).heard_at
             at = max(times if heard is None else [*times, heard])
@@ -280,10 +279,9 @@ class SQLConversations(Part):
             )
             if not drained.rowcount:
                 return False
-            dialect = connection.dialect
             removed = connection.execute(
-                f"DELETE FROM queued_messages WHERE {_OF_QUEUE} AND {dialect.among('id', ':ids')}",
-                {**key, "ids": dialect.listed(messages)},
+                f"DELETE FROM queued_messages WHERE {_OF_QUEUE} AND {self.dialect.among('id', ':ids')}",
+                {**key, "ids": self.dialect.listed(messages)},
             ).rowcount
             connection.execute(f"{DROP_EMPTY_QUEUES} AND conversation = :conversation", key)
             removal.forget_empty_scopes(connection, scope)

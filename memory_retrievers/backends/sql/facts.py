@@ -265,10 +265,9 @@ class SQLFacts(Part):
     def keep_new_vectors(self, ids: Sequence[int], vectors: Vectors) -> None:
         """Keep new unit vectors, shape (n, d), of n versions beside those that are read, for those that still exist."""
         with self.database.write() as connection:
-            dialect = connection.dialect
             connection.executemany(
-                f"UPDATE fact_versions SET new_vector = {dialect.vector_value} WHERE id = ?",
-                [(dialect.vector(vector), its_id) for its_id, vector in zip(ids, vectors, strict=True)],
+                f"UPDATE fact_versions SET new_vector = {self.dialect.vector_value} WHERE id = ?",
+                [(self.dialect.vector(vector), its_id) for its_id, vector in zip(ids, vectors, strict=True)],
             )
 
 

@@ -219,10 +219,9 @@ class SQLOpenEpisodes(Part):
     def keep_vectors(self, scopes: Sequence[str], vectors: Mapping[int, Embedded]) -> None:
         """Store the vectors of messages by row; of those that are queued no more nothing is stored."""
         with self.database.write(*scopes) as connection:
-            dialect = connection.dialect
             connection.executemany(
-                f"UPDATE queued_messages SET vector = {dialect.vector_value}, tokens = ? WHERE row = ?",
-                [(dialect.vector(each.vector), each.tokens, row) for row, each in vectors.items()],
+                f"UPDATE queued_messages SET vector = {self.dialect.vector_value}, tokens = ? WHERE row = ?",
+                [(self.dialect.vector(each.vector), each.tokens, row) for row, each in vectors.items()],
             )
 
     def forget_vectors(self) -> None:

@@ -92,8 +92,7 @@ class SQLManagement(Part):
         """
         in_scope = "s.scope" if filter.include_child_scopes else "m.id"  # one scope needs no third key
         with self.database.read() as connection:
-            dialect = connection.dialect
-            condition, values = _condition(dialect, filter, now)
+            condition, values = _condition(self.dialect, filter, now)
             # The rows first, from an index where one will do; what is skipped is never read as a whole.
             rows = connection.execute(
                 f"""SELECT m.row FROM memories m JOIN scopes s ON s.id = m.scope_id WHERE {condition}

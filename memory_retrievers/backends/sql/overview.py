@@ -176,14 +176,13 @@ class SQLOverview(Part):
         """Count what belongs to a memory and what names it, by what it is."""
         asked = {"scope": scope, "id": id, "name": encode_json(id)}
         with self.database.read(snapshot=True) as connection:
-            dialect = connection.dialect
             row = f"(SELECT m.row FROM memories m WHERE m.{OF_SCOPE} AND m.id = :id)"
             counted = {
                 "passages": f"SELECT count(*) FROM passages WHERE memory = {row}",
                 "earlier versions": f"SELECT count(*) FROM fact_versions WHERE memory = {row}",
                 "associations": f"SELECT count(*) FROM associations WHERE source = {row} OR target = {row}",
                 "audit entries": f"SELECT count(*) FROM audit WHERE memory = {row}",
-                "mentions as a source": f"SELECT count(*) FROM memories m WHERE {_naming(dialect)}",
+                "mentions as a source": f"SELECT count(*) FROM memories m WHERE {_naming(self.dialect)}",
             }
             return {what: int(one(connection, sql, asked)) for what, sql in counted.items()}
 

@@ -299,8 +299,7 @@ def _reading_states(dialect: Dialect) -> str:
 
 def load(connection: Connection, rows: Sequence[int]) -> dict[int, AnyMemory]:
     """Read the memories of the given rows that exist."""
-    dialect = connection.dialect
-    found = connection.execute(_loading(dialect), {"ids": dialect.listed(rows)})
+    found = connection.execute(_loading(connection.dialect), {"ids": connection.dialect.listed(rows)})
     return {row[0]: memory_of(row[1:]) for row in found.fetchall()}
 
 

@@ -77,10 +77,8 @@ class SQLOutbox(Part):
             # those that an earlier batch may have brought there before its process died.
             connection.execute(f"UPDATE projection SET claimed = {connection.dialect.greatest}(claimed, ?)", (last,))
             changed = {int(passage) for _, passage in changes}
-            dialect = connection.dialect
-            put = _read(
-                connection, f"{dialect.among('p.id', ':ids')} ORDER BY p.id", {"ids": dialect.listed([*changed, *new])}
-            )
+            which = f"{self.dialect.among('p.id', ':ids')} ORDER BY p.id"
+            put = _read(connection, which, {"ids": self.dialect.listed([*changed, *new])})
         return OutboxBatch(
             generation=generation,
             put=tuple(put),
