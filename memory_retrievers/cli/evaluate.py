@@ -150,11 +150,10 @@ def _own(
     print_table(report.headings(measured), report.rows(measured))
     print_text("")
     _print_silence(figures)
-    if suggestion is None:
-        return
-    print_text("")
-    for line in report.suggestion_lines(suggestion):
-        print_text(line)
+    if suggestion is not None:
+        print_text("")
+        for line in report.suggestion_lines(suggestion):
+            print_text(line)
 
 
 @app.command("synthetic")

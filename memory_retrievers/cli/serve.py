@@ -187,7 +187,6 @@ def _journal(store: Place) -> Path:
     """The journal of a store: in its directory, or for a database in the user's own folder of programs' states."""
     if isinstance(store.address, Path):
         return store.address / JOURNAL
-    states = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    folder = states / "memory-retrievers"
+    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state", "memory-retrievers")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder / f"{hashlib.sha256(str(store).encode()).hexdigest()[:16]}-{JOURNAL}"

@@ -720,8 +720,7 @@ class MemoryStore:
         while keys := self.ledger.conversations.old_messages(before=before, limit=_ERASED_TOGETHER):
             with self.transaction(*{key.scope for key in keys}):
                 passages = [passage for key in keys for passage in self.ledger.passages_of(key.scope, id=key.id)]
-                turns = [passage for passage in passages if passage.field == TURN]
-                self.remove_passages(turns)
+                self.remove_passages([passage for passage in passages if passage.field == TURN])
                 self.ledger.conversations.erase_messages(keys)
             erased += len(keys)
         return erased

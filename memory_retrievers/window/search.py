@@ -97,10 +97,9 @@ def why(window: Window, body: WhyBody) -> JsonObject:
     scope, now = window.reach(body.scope), window.memory.now()
     window.wait_for_reading(scope)
     absence = window.memory.explain_missing(body.id, query=body.query, scope=scope, **body.options)
-    found = absence.outcome is Outcome.RETURNED
     return {
         "memory": memory_shape(window.find(absence.id, scope=absence.scope), now=now),
-        "found": found,
+        "found": absence.outcome is Outcome.RETURNED,
         "rank": absence.memory.rank if absence.memory is not None else None,
         "outcome": str(absence.outcome),
         "explanation": absence.reason,

@@ -166,8 +166,7 @@ class _ChatCompletions:
         return _completion(self._post(system, user, schema))
 
     def _post(self, system: str, user: str, schema: type[BaseModel], **more: object) -> httpx.Response:
-        turns = [("system", in_plain_words(system, schema)), ("user", user)]
-        messages = [{"role": role, "content": content} for role, content in turns]
+        messages = [{"role": "system", "content": in_plain_words(system, schema)}, {"role": "user", "content": user}]
         body = {"model": self._model, "messages": messages, "temperature": 0, **more}
         content = bytearray()
         with self._client().stream("POST", self._url, json=body) as answer:

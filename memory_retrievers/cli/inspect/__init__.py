@@ -159,14 +159,12 @@ def _content(memory: AnyMemory, now: datetime) -> JsonObject:
 
 
 def _marks(memory: AnyMemory) -> Iterator[str]:
-    if isinstance(memory, SemanticMemory):
-        if memory.invalid_at is not None:
-            yield "no longer valid"
-    else:
-        if memory.is_key_moment:
-            yield "key moment"
-        if memory.is_flashbulb:
-            yield "never fades"
+    if isinstance(memory, SemanticMemory) and memory.invalid_at is not None:
+        yield "no longer valid"
+    if isinstance(memory, EpisodicMemory) and memory.is_key_moment:
+        yield "key moment"
+    if isinstance(memory, EpisodicMemory) and memory.is_flashbulb:
+        yield "never fades"
 
 
 def _fields(memory: AnyMemory) -> Iterator[tuple[str, str]]:
