@@ -98,6 +98,7 @@ def serve_http(
     host: str,
     port: int,
     token: str | None = None,
+    settings: McpSettings | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> None:
     """Serve clients at ``http://host:port/mcp`` until the process is asked to end.
@@ -107,19 +108,20 @@ def serve_http(
         host: The address to listen at.
         port: The port; 0 is any that is free.
         token: The bearer token that a request has to carry; None accepts every request.
+        settings: Limits on clients and requests; None takes the defaults.
         announce: Called with the URL of the server, without its path, when it listens.
 
     Raises:
         MissingExtraError: The MCP SDK is not installed.
         ConfigurationError: The address or the port cannot be used, or the token is malformed.
     """
-    settings = McpSettings()
-    app = http_app(offer, host=host, token=token, settings=settings)
+    chosen = settings or McpSettings()
+    app = http_app(offer, host=host, token=token, settings=chosen)
     import uvicorn
 
     from memory_retrievers.server.connections import configuration, ended_by_signals, listening
 
-    server = uvicorn.Server(configuration(app, settings, shutdown_seconds=_SHUTDOWN_SECONDS))
+    server = uvicorn.Server(configuration(app, chosen, shutdown_seconds=_SHUTDOWN_SECONDS))
     with ended_by_signals(server), listening(host, port, announce=announce) as listener:
         server.run(sockets=[listener])
 
