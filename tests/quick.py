@@ -192,7 +192,7 @@ MACHINES = 5
 
 
 IN_MEMORY, ROOM = Path("/dev/shm"), 4_000_000_000  # noqa: S108 - a folder of one's own is made in it
-"""Where the system keeps files in memory, and the bytes that must be free there: a run fills a fourth of them."""
+"""Where the system keeps files in memory, and the bytes that must be free there: a run fills an eighth of them."""
 
 
 def pytest_addoption(parser):
