@@ -118,6 +118,8 @@ class HybridRetriever:
             result, hidden = self._answer(asked)
             again = repeated_talks(result.episodic, request.query) if request.is_for_prompt else set()
             more = hidden + len(again)
+            if not more and asked is request:  # as nearly always
+                return result, asked
             if asked.limit is not None or asked.episodic_limit >= min(most + more, MAX_EPISODES):
                 break
             asked = replace(asked, episodic_limit=min(most + 2 * more, MAX_EPISODES))
