@@ -3,11 +3,12 @@
 from datetime import UTC, datetime
 
 import pytest
+from alice_and_bob import ALICE_AND_BOB
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from pydantic import Field
 
-from memory_retrievers import AgentMemory, Message
+from memory_retrievers import AgentMemory
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 
@@ -15,20 +16,7 @@ from memory_retrievers.testing import FixedClock, HashEmbedder
 def memory():
     clock = FixedClock(datetime(2026, 3, 1, 12, tzinfo=UTC))
     with AgentMemory.in_memory(embedder=HashEmbedder(), clock=clock) as memory:
-        memory.remember_many(
-            [
-                {"scope": "user/alice", "fact": "Alice lives in Lyon", "category": "identity"},
-                {"scope": "user/alice", "fact": "Answer in metric units", "category": "guideline"},
-                {
-                    "scope": "user/alice",
-                    "title": "Broken import",
-                    "summary": "The nightly import in Lyon failed again.",
-                    "messages": [Message(role="user", content="It died again.")],
-                    "surprise": 0.9,
-                },
-                {"scope": "user/bob", "fact": "Bob lives in Bergen", "category": "identity"},
-            ]
-        )
+        memory.remember_many(ALICE_AND_BOB)
         yield memory
 
 

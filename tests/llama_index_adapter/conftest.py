@@ -4,10 +4,11 @@ from datetime import UTC, datetime
 from itertools import chain
 
 import pytest
+from alice_and_bob import ALICE_AND_BOB
 from llama_index.core.base.llms.types import ChatMessage, LLMMetadata, ToolCallBlock
 from llama_index.core.llms import MockFunctionCallingLLM
 
-from memory_retrievers import AgentMemory, Message
+from memory_retrievers import AgentMemory
 from memory_retrievers.testing import FixedClock, HashEmbedder
 
 
@@ -27,21 +28,8 @@ def clock():
 @pytest.fixture
 def memory(tmp_path, clock):
     with AgentMemory.open(tmp_path / "memory", embedder=HashEmbedder(), clock=clock) as memory:
-        crm = {"source": "crm", "page": 3}
-        memory.remember_many(
-            [
-                {"scope": "user/alice", "fact": "Alice lives in Lyon", "category": "identity", "metadata": crm},
-                {"scope": "user/alice", "fact": "Answer in metric units", "category": "guideline"},
-                {
-                    "scope": "user/alice",
-                    "title": "Broken import",
-                    "summary": "The nightly import in Lyon failed again.",
-                    "messages": [Message(role="user", content="It died again.")],
-                    "surprise": 0.9,
-                },
-                {"scope": "user/bob", "fact": "Bob lives in Bergen", "category": "identity"},
-            ]
-        )
+        lives, *others = ALICE_AND_BOB
+        memory.remember_many([lives | {"metadata": {"source": "crm", "page": 3}}, *others])
         memory.retrieve("Bergen", scope="user/bob", record=False)  # the guard would leave a new connection half-open
         yield memory
 
